@@ -98,9 +98,12 @@ crash-offsets: setup #: kill -9 of broker and consumers while they commit (RUNS=
 reset-load: setup #: groups reset back and forward under load, held to an external book (TIMES=5 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.reset_load $(or $(TIMES),5) $(SEED)
 
-.PHONY: crash-sim bitflip fast-open
+.PHONY: crash-sim settings-histories bitflip fast-open
 crash-sim: setup #: crashes of a simulated disk, held to bytes (RUNS=10000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.crash_sim $(or $(RUNS),10000) $(SEED)
+
+settings-histories: setup #: random histories of settings, each rebuilt from the log alone (RUNS=10000 SEED=)
+	PYTHONPATH=tests $(BIN)/python -m campaigns.settings_in_log $(or $(RUNS),10000) $(SEED)
 
 bitflip: setup #: flip bits of a stopped store; nothing may be wrong in silence (RUNS=2000 SEED=)
 	PYTHONPATH=tests $(BIN)/python -m campaigns.bitflip $(or $(RUNS),2000) $(SEED)
@@ -233,7 +236,11 @@ edge: setup #: HAProxy and Envoy before two proxies, with the configurations of 
 	$(BIN)/pip install --quiet --group edge
 	$(BIN)/pytest -q tests/edge $(if $(ONLY),-k '$(ONLY)')
 
-.PHONY: console-browser
+.PHONY: console-browser console-pictures
+console-pictures: setup #> the web console's screens as pictures in docs/console, of popmq demo
+	$(BIN)/pip install --quiet --group browser
+	PYTHONPATH=tests $(BIN)/python -m console_browser.pictures docs/console
+
 console-browser: setup #: the web console in Chromium: walks of an operator, each screen in three widths, dark and light (ONLY=)
 	@test -n "$$CHROMIUM" || command -v chromium >/dev/null || { echo 'make console-browser: apt-get install chromium, or name one in CHROMIUM'; exit 1; }
 	$(BIN)/pip install --quiet --group browser
@@ -290,7 +297,7 @@ SOURCES += bench/audit_scale bench/extremes bench/profiling bench/micro bench/sd
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
-extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4)
+extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4; ONLY=console)
 	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 

@@ -224,9 +224,11 @@ def popmq_environment(
         "POPMQ_BROKER_FLUSH": flush,
         "POPMQ_BROKER_PORT": str(ports.broker),
         "POPMQ_BROKER_NAMESERVERS": nameserver,
+        "POPMQ_BROKER_CREATE_GROUPS": "true",
         "POPMQ_BROKER_LOG_LEVEL": "warning",
         "POPMQ_PROXY_PORT": str(ports.proxy),
         "POPMQ_PROXY_NAMESERVERS": nameserver,
+        "POPMQ_PROXY_CREATE_TOPICS": "true",
         "POPMQ_PROXY_LOG_LEVEL": "warning",
     }
 

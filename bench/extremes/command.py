@@ -11,7 +11,7 @@ from types import ModuleType
 from compare.failure import BenchFailure
 from compare.progress import terminate_as_interrupt
 from compare.servers import Tools
-from extremes import backlog, export, polls, timers, topics
+from extremes import backlog, console, export, polls, timers, topics
 from extremes.outcome import Outcome
 from extremes.services import services
 
@@ -23,6 +23,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "backlog": backlog,
     "timers": timers,
     "export": export,
+    "console": console,
 }
 ALONE = {"timers"}
 """These run an engine of their own; the others load services."""

@@ -91,7 +91,7 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
         Figure("open files, all processes", usage.open_files(pids), ""),
         Figure("idle CPU, all", idle_percent, "% of a core"),
     ]
-    for what, make in (("topics", _make_topic), ("groups", _make_group)):
+    for what, make in (("topics", make_topic), ("groups", make_group)):
         made = asyncio.run(_many(services.endpoint, options.many, make))
         say(f"{options.many:,} {what} made in {made.first_s + made.second_s:.1f} s")
         figures += many_figures(what, options.many, made)
@@ -140,16 +140,16 @@ async def _make(endpoint: str, topics: int, queues: int) -> float:
     began = time.monotonic()
     async with grpc.aio.insecure_channel(endpoint) as channel:
         stub = pb_grpc.AdminStub(channel)
-        await _calls(stub, make, [f"{PREFIX}{index}" for index in range(topics)], AT_A_TIME)
+        await calls(stub, make, [f"{PREFIX}{index}" for index in range(topics)], AT_A_TIME)
     return time.monotonic() - began
 
 
-async def _make_topic(stub: Any, name: str) -> None:
+async def make_topic(stub: Any, name: str) -> None:
     topic = pb.Topic(name=name, message_type="NORMAL", queues=1)
     await stub.CreateTopic(pb.CreateTopicRequest(topic=topic), timeout=CALL_S)
 
 
-async def _make_group(stub: Any, name: str) -> None:
+async def make_group(stub: Any, name: str) -> None:
     group = pb.Group(name=name, max_attempts=16, consume_from="LAST")
     await stub.CreateGroup(pb.CreateGroupRequest(group=group), timeout=CALL_S)
 
@@ -165,15 +165,15 @@ async def _many(endpoint: str, count: int, make: Make) -> Made:
         took_s = []
         for part in (names[: count // 2], names[count // 2 :]):
             began = time.monotonic()
-            await _calls(stub, make, part, AT_A_TIME)
+            await calls(stub, make, part, AT_A_TIME)
             took_s.append(time.monotonic() - began)
         first_s, second_s = took_s
         more = [f"at-once-{index}" for index in range(AT_ONCE)]
-        slowest_s = await _calls(stub, make, more, AT_ONCE)
+        slowest_s = await calls(stub, make, more, AT_ONCE)
         return Made(first_s, second_s, slowest_s)
 
 
-async def _calls(stub: Any, make: Make, names: list[str], at_a_time: int) -> float:
+async def calls(stub: Any, make: Make, names: list[str], at_a_time: int) -> float:
     """The slowest one's seconds. Raises `BenchFailure`."""
     left = iter(names)
     slowest_s = 0.0

@@ -187,7 +187,7 @@ def _lookup(topic: str) -> list[ns.QueueRoute]:
 
 @asynccontextmanager
 async def _front(brokers: Brokers) -> AsyncIterator[Front]:
-    config = ProxyConfig()
+    config = ProxyConfig(create_topics=True)
     nameservers = LocalNameservers(_lookup, lambda: [BROKER])
     async with handlers(config, SystemClock(), nameservers=nameservers, brokers=brokers) as inner:
         made: Any = application(config, inner)
@@ -198,7 +198,9 @@ async def _front(brokers: Brokers) -> AsyncIterator[Front]:
 
 @asynccontextmanager
 async def _broker(folder: Path) -> AsyncIterator[Broker]:
-    config = BrokerConfig(data_dir=folder, name="b", segment_bytes=SEGMENT_BYTES)
+    config = BrokerConfig(
+        create_groups=True, data_dir=folder, name="b", segment_bytes=SEGMENT_BYTES
+    )
     broker = await open_engine(config, SystemClock())
     await broker.handle(link.Call(put_topic=link.PutTopic(topic=TOPIC)))
     assert Announced(broker.state.catalog_state).everything()

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from harness.access import signature
 from unit.proxy.core.access import test_decide as of_decisions
 from unit.proxy.core.access import test_needs as of_needs
 from unit.proxy.rpc.access import test_access_tables as of_tables
+from unit.proxy.rpc.access import test_admitted_sends as of_sends
 from unit.proxy.rpc.access import test_guard as of_guard
 from unit.proxy.rpc.access.conftest import TwoBrokers
 
@@ -175,6 +177,24 @@ def what_was_found_outlives_a_change(patch: Patch) -> None:
     patch.setattr(Guard, "_changed", forgetful)
 
 
+def what_was_admitted_on_a_connection_outlives_a_change(patch: Patch) -> None:
+    changed = Guard._changed
+
+    def forgetful(self: Guard, before: AccessTable, after: AccessTable) -> None:
+        table = self._table
+        changed(self, before, after)
+        self._table = table
+
+    patch.setattr(Guard, "_changed", forgetful)
+
+
+def what_was_admitted_on_a_connection_is_for_all_who_use_it(patch: Patch) -> None:
+    def was_admitted(self: Guard, ctx: CallContext, request: Any) -> bool:
+        return bool(ctx.connection and ctx.connection.admitted.get(request.topic_key))
+
+    patch.setattr(Guard, "_was_admitted", was_admitted)
+
+
 def clients_of_all_users_share_their_ids(patch: Patch) -> None:
     patch.setattr(CallContext, "client_id", property(lambda self: self.metadata["x-mq-client-id"]))
 
@@ -249,6 +269,16 @@ FOUND_BY: dict[Plant, Callable[..., None]] = {
     ),
     what_was_found_outlives_a_change: _of(
         of_guard.test_a_disabled_user_is_refused_with_the_next_request
+    ),
+    what_was_admitted_on_a_connection_outlives_a_change: (
+        lambda cluster: of_sends.test_a_change_of_users_is_in_force_with_the_next_send(
+            of_sends.sender_of(cluster), of_sends.take_the_right
+        )
+    ),
+    what_was_admitted_on_a_connection_is_for_all_who_use_it: (
+        lambda cluster: of_sends.test_another_request_on_the_connection_is_looked_at(
+            of_sends.sender_of(cluster), {"signature": signature("bob", "bob-secret")}
+        )
     ),
     clients_of_all_users_share_their_ids: _of(
         of_guard.test_clients_of_two_users_never_meet_though_they_call_themselves_the_same

@@ -195,6 +195,7 @@ def _broker(name: str, folder: Path, data: Path, nameservers: str, advertise: st
         "POPMQ_BROKER_PORT": str(port),
         "POPMQ_BROKER_DATA_DIR": str(data),
         "POPMQ_BROKER_NAMESERVERS": nameservers,
+        "POPMQ_BROKER_CREATE_GROUPS": "true",
         **({"POPMQ_BROKER_ADVERTISE": advertise} if advertise else {}),
         **BROKER_ENV,
     }
@@ -224,6 +225,7 @@ def chaos_cluster(folder: Path) -> Iterator[Chaos]:
             env = {
                 "POPMQ_PROXY_PORT": str(port),
                 "POPMQ_PROXY_NAMESERVERS": nameservers,
+                "POPMQ_PROXY_CREATE_TOPICS": "true",
                 **PROXY_ENV,
             }
             processes[f"proxy-{i}"] = Process(["proxy"], env, folder / f"proxy-{i}.log", port)

@@ -65,6 +65,7 @@ def named_apart(patch: pytest.MonkeyPatch) -> None:
 def cluster(docker: None, told: Told, request: pytest.FixtureRequest) -> Iterator[Cluster]:
     with pytest.MonkeyPatch.context() as patch:
         named_apart(patch)
+        patch.setenv("POPMQ_CREATE_ON_FIRST_USE", "true")
         patch.setenv("POPMQ_ALERT_WEBHOOK", f"http://host.docker.internal:{told.port}/")
         compose = DockerCompose(str(DEPLOY), ["docker-compose.yml", SHORT])
         everything = DockerCompose(

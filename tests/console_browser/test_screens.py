@@ -1,6 +1,7 @@
 """Does each screen fit, in each width, dark and light, without anything that a browser reports?"""
 
 import pytest
+from axe_playwright_python.async_playwright import Axe
 from console_browser.conftest import SCHEMES, WIDTHS, opened
 from playwright.async_api import Browser
 
@@ -19,6 +20,7 @@ SCREENS = [
     f"/dead-letters/{LONG}",
     "/later",
     "/cluster",
+    "/audit",
     "/access",
     "/search?q=a-topic",
     "/login",
@@ -81,6 +83,27 @@ async def test_screens_fit_and_can_be_read(
             assert await page.evaluate(OVERFLOW) <= 0, screen
             assert await page.evaluate(UNREADABLE) == [], screen
             assert await page.evaluate(UNLABELLED) == [], screen
+
+
+SERIOUS = ("serious", "critical")
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+async def test_axe_finds_no_serious_fault(
+    chromium: Browser, url: str, filled: None, scheme: str
+) -> None:
+    """https://github.com/dequelabs/axe-core, all of its rules."""
+    async with opened(chromium, width=1_440, scheme=scheme) as page:
+        for screen in SCREENS:
+            await page.goto(f"{url}{screen}")
+            found = await Axe().run(page)
+            told = [
+                (one["id"], node["html"][:200])
+                for one in found.response["violations"]
+                if one["impact"] in SERIOUS
+                for node in one["nodes"]
+            ]
+            assert told == [], screen
 
 
 async def test_without_its_script_a_page_still_tells(

@@ -1,6 +1,7 @@
 """What an operator does, from the first look to the end, in a browser."""
 
 import asyncio
+import csv
 import re
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from console_browser.conftest import opened
 from integration.served import OPERATOR, SECRET, serving_users
 from playwright.async_api import Browser, Page, expect
 
-from popmq import Client, Credentials
+from popmq import Client, Credentials, Message
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.process.clock import SystemClock
 from popmq_console.app import console
@@ -92,6 +93,59 @@ async def test_dead_letters_of_three_reasons_are_sorted_out(
     await page.get_by_label("Type billing").fill("billing")
     await page.get_by_role("button", name="Delete them").click()
     await expect(page.get_by_role("status")).to_contain_text("Deleted 5 dead letters")
+
+
+THOUSAND = {"card declined": 500, "timeout of the bank": 300, "no such address": 200}
+
+
+async def test_a_thousand_dead_letters_are_sorted_out_by_reason(
+    page: Page, url: str, client: Client
+) -> None:
+    """Sent again, kept as a file, deleted: one reason each."""
+    await client.admin.create_topic("orders", queues=1)
+    await client.admin.create_group("billing", start="first", max_attempts=1)
+    reasons = [reason for reason, count in THOUSAND.items() for _ in range(count)]
+    await client.send_many(
+        "orders", [Message(body=b"%d" % number) for number in range(len(reasons))]
+    )
+    left = list(reasons)
+    while left:
+        for message in await client.receive("orders", "billing", wait_s=5, max_messages=32):
+            await client.nack(message, reason=left.pop())
+
+    await page.goto(f"{url}/dead-letters/billing")
+    rows = page.locator("table").first.locator("tbody tr")
+    await expect(rows).to_have_count(3)
+    for row, (reason, count) in zip(await rows.all(), THOUSAND.items(), strict=True):
+        await expect(row).to_contain_text(reason)
+        await expect(row).to_contain_text(str(count))
+
+    await rows.first.get_by_role("button", name="redrive all").click()
+    await expect(page.get_by_role("heading", name="Send 500 dead letters again")).to_be_visible()
+    await page.get_by_role("button", name="Send them again").click()
+    await expect(page.get_by_role("heading", name="500 of 500")).to_be_visible(timeout=60_000)
+    handled = 0
+    while handled < THOUSAND["card declined"]:
+        received = await client.receive("orders", "billing", wait_s=5, max_messages=32)
+        assert received
+        for message in received:
+            await client.ack(message)
+        handled += len(received)
+    assert await client.receive("orders", "billing", wait_s=0.5) == []
+
+    await page.goto(f"{url}/dead-letters/billing?reason=timeout")
+    async with page.expect_download() as download:
+        await page.get_by_role("link", name="CSV").click()
+    file = await (await download.value).path()
+    with file.open(newline="") as text:
+        told = [row["reason"] for row in csv.DictReader(text)]
+    assert told == ["timeout of the bank"] * THOUSAND["timeout of the bank"]
+
+    await page.goto(f"{url}/dead-letters/billing/purge")
+    await expect(page.get_by_text("1,000 dead letters are deleted")).to_be_visible()
+    await page.get_by_label("Type billing").fill("billing")
+    await page.get_by_role("button", name="Delete them").click()
+    await expect(page.get_by_role("status")).to_contain_text("Deleted 1,000 dead letters")
 
 
 async def test_a_reset_is_previewed_and_may_be_left(page: Page, url: str, client: Client) -> None:

@@ -65,6 +65,7 @@ class EngineDriver:
                 "queue_file_bytes": 200,
                 "index_slots": 20,
                 "index_entries": 200,
+                "create_groups": True,
                 "disk_reserve_bytes": 0,
                 "disk_clean_percent": 100,
                 "disk_refuse_percent": 100,

@@ -204,6 +204,7 @@ def cluster(
             "POPMQ_BROKER_PORT": str(port),
             "POPMQ_BROKER_DATA_DIR": str(folder / name),
             "POPMQ_BROKER_NAMESERVERS": nameserver,
+            "POPMQ_BROKER_CREATE_GROUPS": "true",
             **{key: value for key, value in env.items() if key.startswith("POPMQ_BROKER_")},
         }
         processes[name] = Process(["broker"], settings, folder / f"{name}.log", port)
@@ -214,6 +215,7 @@ def cluster(
             "POPMQ_PROXY_PORT": str(port),
             "POPMQ_PROXY_TLS_PORT": str(tls_port),
             "POPMQ_PROXY_NAMESERVERS": nameserver,
+            "POPMQ_PROXY_CREATE_TOPICS": "true",
             **{key: value for key, value in env.items() if key.startswith("POPMQ_PROXY_")},
         }
         processes[f"proxy-{i + 1}"] = Process(

@@ -44,7 +44,7 @@ class ProxyDriver:
             set() if away is None else away,
         )
         self.upstream = Upstream(
-            config=ProxyConfig(invisible_ms_min=10, **settings),
+            config=ProxyConfig(**{"create_topics": True, "invisible_ms_min": 10, **settings}),
             routes=RouteCache(nameservers),
             brokers=self.brokers,
             clock=engines[0].clock,

@@ -92,8 +92,8 @@ SERVERS = [_through_http2, _through_grpcio]
 
 @pytest.fixture(params=SERVERS, ids=["http2", "grpcio"])
 async def raw(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterator[Raw]:
-    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
-    proxy = ProxyConfig(port=0, invisible_ms_min=50, log_level="error")
+    broker = BrokerConfig(create_groups=True, data_dir=tmp_path / "data", disk_reserve_bytes=0)
+    proxy = ProxyConfig(create_topics=True, port=0, invisible_ms_min=50, log_level="error")
     async with request.param(broker, proxy) as port:
         endpoint = f"127.0.0.1:{port}"
         async with grpc.aio.insecure_channel(endpoint) as channel:

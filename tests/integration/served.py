@@ -25,9 +25,9 @@ from popmq_standalone.app import standalone
 @asynccontextmanager
 async def serving(folder: Path, port: int = 0, **proxy_settings: Any) -> AsyncIterator[str]:
     """Its endpoint. Short invisible times are allowed."""
-    broker = BrokerConfig(data_dir=folder / "data", disk_reserve_bytes=0)
+    broker = BrokerConfig(create_groups=True, data_dir=folder / "data", disk_reserve_bytes=0)
     settings: dict[str, Any] = {"invisible_ms_min": 50, "log_level": "error", **proxy_settings}
-    proxy = ProxyConfig(port=port, **settings)
+    proxy = ProxyConfig(create_topics=True, port=port, **settings)
     async with standalone(broker, proxy, SystemClock()) as served:
         yield f"127.0.0.1:{served.proxy.port}"
 

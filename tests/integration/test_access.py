@@ -77,6 +77,7 @@ async def secured(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
     first.chmod(0o600)
     audit = tmp_path / "audit.jsonl"
     proxy = ProxyConfig(
+        create_topics=True,
         port=0,
         log_level="error",
         authentication=True,
@@ -84,7 +85,7 @@ async def secured(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncIterat
         init_user_file=first,
         audit_log=str(audit),
     )
-    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
+    broker = BrokerConfig(create_groups=True, data_dir=tmp_path / "data", disk_reserve_bytes=0)
     async with request.param(broker, proxy) as port:
         endpoint = f"127.0.0.1:{port}"
         async with grpc.aio.insecure_channel(endpoint) as channel:

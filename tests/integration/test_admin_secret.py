@@ -55,8 +55,8 @@ async def endpoint(tmp_path: Path, request: pytest.FixtureRequest) -> AsyncItera
     """Of a server with a secret."""
     path = tmp_path / "secret"
     path.write_text(f"{SECRET}\n")
-    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
-    proxy = ProxyConfig(port=0, log_level="error", admin_secret_file=path)
+    broker = BrokerConfig(create_groups=True, data_dir=tmp_path / "data", disk_reserve_bytes=0)
+    proxy = ProxyConfig(create_topics=True, port=0, log_level="error", admin_secret_file=path)
     async with request.param(broker, proxy) as port:
         yield f"127.0.0.1:{port}"
 

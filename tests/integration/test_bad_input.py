@@ -51,7 +51,7 @@ async def test_group_names(raw: Raw, group: str) -> None:
 
 
 async def test_unknown_topic_names_the_command_that_makes_it(tmp_path: Path) -> None:
-    broker = BrokerConfig(data_dir=tmp_path, disk_reserve_bytes=0)
+    broker = BrokerConfig(create_groups=True, data_dir=tmp_path, disk_reserve_bytes=0)
     proxy = ProxyConfig(port=0, create_topics=False)
     async with standalone(broker, proxy, SystemClock()) as serving:
         channel = grpc.aio.insecure_channel(f"127.0.0.1:{serving.proxy.port}")

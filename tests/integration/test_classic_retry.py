@@ -41,9 +41,12 @@ T = TypeVar("T")
 async def server(tmp_path: Path) -> AsyncIterator[str]:
     """With delay levels of a second."""
     broker = BrokerConfig(
-        data_dir=tmp_path / "data", disk_reserve_bytes=0, delay_levels="1s 1s 1s 1s 1s 1s"
+        create_groups=True,
+        data_dir=tmp_path / "data",
+        disk_reserve_bytes=0,
+        delay_levels="1s 1s 1s 1s 1s 1s",
     )
-    proxy = ProxyConfig(port=0, log_level="error")
+    proxy = ProxyConfig(create_topics=True, port=0, log_level="error")
     async with standalone(broker, proxy, SystemClock()) as serving:
         yield f"127.0.0.1:{serving.proxy.port}"
 

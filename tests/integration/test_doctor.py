@@ -36,12 +36,13 @@ async def start_nameserver(stack: AsyncExitStack) -> Nameserver:
 
 
 async def start_proxy(stack: AsyncExitStack, nameserver_port: int) -> int:
-    config = ProxyConfig(port=0, nameservers=(f"127.0.0.1:{nameserver_port}",))
+    config = ProxyConfig(create_topics=True, port=0, nameservers=(f"127.0.0.1:{nameserver_port}",))
     return (await stack.enter_async_context(proxy(config, SystemClock()))).port
 
 
 def broker_config(folder: Path, nameserver_port: int) -> BrokerConfig:
     return BrokerConfig(
+        create_groups=True,
         data_dir=folder,
         port=0,
         disk_reserve_bytes=0,

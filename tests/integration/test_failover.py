@@ -68,7 +68,7 @@ def lookup(topic: str) -> list[ns.QueueRoute]:
 @asynccontextmanager
 async def serving(brokers: OneDown) -> AsyncIterator[Raw]:
     nameservers = LocalNameservers(lookup, lambda: [route.broker for route in lookup("")])
-    config = ProxyConfig(port=0)
+    config = ProxyConfig(create_topics=True, port=0)
     async with (
         proxy(config, SystemClock(), nameservers=nameservers, brokers=brokers) as running,
         grpc.aio.insecure_channel(f"127.0.0.1:{running.port}") as channel,

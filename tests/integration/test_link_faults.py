@@ -235,7 +235,7 @@ async def test_a_record_that_no_log_can_hold_is_one_refusal(
     tmp_path: Path, size_bytes: int
 ) -> None:
     """An address of a wrong length, between good sends of one frame; the connection goes on."""
-    config = BrokerConfig(data_dir=tmp_path, port=0, disk_reserve_bytes=0)
+    config = BrokerConfig(create_groups=True, data_dir=tmp_path, port=0, disk_reserve_bytes=0)
 
     def send(number: int, born_host: bytes) -> link.Call:
         record = link.OutgoingRecord(body=b"%d" % number, born_host=born_host)

@@ -71,7 +71,8 @@ def taken(tmp_path: Path) -> Taken:
     lines = "".join(re.findall(r"```sh\n(.*?)```", section, re.DOTALL)).splitlines()
     exported = re.findall(r"(POPMQ_BROKER_[A-Z_]+)=(\S+)", " ".join(lines))
     with tarfile.open(ARCHIVE) as archive:
-        archive.extractall(tmp_path / "store", filter="data")
+        archive.extraction_filter = getattr(tarfile, "data_filter", None)  # Python 3.11.4 and newer
+        archive.extractall(tmp_path / "store")
     (tmp_path / "store/noted").rename(tmp_path / "noted")
     return Taken(
         folder=tmp_path / "store",

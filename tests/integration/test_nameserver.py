@@ -36,6 +36,7 @@ async def until_registered(found: Nameserver) -> None:
 
 def broker_config(tmp_path: Path, *nameservers: Nameserver) -> BrokerConfig:
     return BrokerConfig(
+        create_groups=True,
         data_dir=tmp_path,
         port=0,
         disk_reserve_bytes=0,

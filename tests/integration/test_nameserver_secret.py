@@ -171,6 +171,7 @@ async def test_a_cluster_whose_services_read_the_secret_from_a_file(tmp_path: Pa
         config = NameserverConfig(port=0, link_secret_file=path)
         found = await stack.enter_async_context(nameserver(config, SystemClock()))
         broker = BrokerConfig(
+            create_groups=True,
             data_dir=tmp_path / "data",
             port=0,
             disk_reserve_bytes=0,

@@ -39,8 +39,8 @@ QUICK = {"commit_s": 0.2, "balance_s": 0.3, "start": Start.FIRST, "suspend_s": 0
 
 @asynccontextmanager
 async def serving(folder: Path, **settings: Any) -> AsyncIterator[str]:
-    broker = BrokerConfig(data_dir=folder, disk_reserve_bytes=0, **settings)
-    proxy = ProxyConfig(port=0, log_level="error")
+    broker = BrokerConfig(create_groups=True, data_dir=folder, disk_reserve_bytes=0, **settings)
+    proxy = ProxyConfig(create_topics=True, port=0, log_level="error")
     async with standalone(broker, proxy, SystemClock()) as found:
         yield f"127.0.0.1:{found.proxy.port}"
 

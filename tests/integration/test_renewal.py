@@ -36,7 +36,9 @@ class Cluster:
         self._stack = stack
 
     def config(self, **settings: Any) -> ProxyConfig:
-        quick = ProxyConfig(port=0, invisible_ms_default=LEASE_MS, log_level="error")
+        quick = ProxyConfig(
+            create_topics=True, port=0, invisible_ms_default=LEASE_MS, log_level="error"
+        )
         return replace(quick, **settings)
 
     async def proxy(self, **settings: Any) -> tuple[Raw, AsyncExitStack]:
@@ -59,9 +61,11 @@ class Cluster:
 
 @pytest.fixture
 async def cluster(tmp_path: Path) -> AsyncIterator[Cluster]:
-    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0, goodbye_grace_ms=200)
+    broker = BrokerConfig(
+        create_groups=True, data_dir=tmp_path / "data", disk_reserve_bytes=0, goodbye_grace_ms=200
+    )
     async with (
-        broker_beside(broker, ProxyConfig(), SystemClock()) as beside,
+        broker_beside(broker, ProxyConfig(create_topics=True), SystemClock()) as beside,
         AsyncExitStack() as stack,
     ):
         yield Cluster(beside, tmp_path / "data", stack)

@@ -30,13 +30,14 @@ GONE_S = 60.0
 async def short(tmp_path: Path) -> AsyncIterator[RawClient]:
     """A server whose messages are old after a moment, and whose files hold a few."""
     broker = BrokerConfig(
+        create_groups=True,
         data_dir=tmp_path / "data",
         disk_reserve_bytes=0,
         segment_bytes=2_048,
         retention_ms=RETENTION_MS,
         retention_interval_ms=50,
     )
-    proxy = ProxyConfig(port=0, log_level="error")
+    proxy = ProxyConfig(create_topics=True, port=0, log_level="error")
     async with SERVERS[0](broker, proxy) as port:
         endpoint = f"127.0.0.1:{port}"
         async with grpc.aio.insecure_channel(endpoint) as channel:

@@ -41,6 +41,7 @@ class Cluster:
     async def add(self, name: str) -> BrokerServer:
         config = BrokerConfig(
             name=name,
+            create_groups=True,
             data_dir=self._folder / name,
             port=0,
             disk_reserve_bytes=0,
@@ -57,7 +58,9 @@ async def cluster(folder: Path) -> AsyncIterator[tuple[Cluster, list[str]]]:
     async with AsyncExitStack() as stack:
         found = await stack.enter_async_context(nameserver(NameserverConfig(port=0), SystemClock()))
         made = Cluster(folder, stack, f"127.0.0.1:{found.port}")
-        config = ProxyConfig(port=0, nameservers=(f"127.0.0.1:{found.port}",), log_level="error")
+        config = ProxyConfig(
+            create_topics=True, port=0, nameservers=(f"127.0.0.1:{found.port}",), log_level="error"
+        )
         fronts = [await stack.enter_async_context(proxy(config, SystemClock())) for _ in range(2)]
         yield made, [f"127.0.0.1:{front.port}" for front in fronts]
 

@@ -38,7 +38,7 @@ class Cluster:
     async def proxy(self) -> str:
         """Where it listens; `ends` has what ends it."""
         own, beside = AsyncExitStack(), self._beside
-        config = ProxyConfig(port=0, transaction_poll_ms=100, log_level="error")
+        config = ProxyConfig(create_topics=True, port=0, transaction_poll_ms=100, log_level="error")
         serving = await own.enter_async_context(
             proxy(config, SystemClock(), nameservers=beside.nameservers, brokers=beside.brokers)
         )
@@ -63,13 +63,14 @@ class Cluster:
 async def cluster(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Cluster]:
     """A test that is to see one interval alone asks for a long one: parametrize(indirect=True)."""
     broker = BrokerConfig(
+        create_groups=True,
         data_dir=tmp_path / "data",
         disk_reserve_bytes=0,
         transaction_immunity_ms=300,
         transaction_check_interval_ms=getattr(request, "param", INTERVAL_MS),
     )
     async with (
-        broker_beside(broker, ProxyConfig(), SystemClock()) as beside,
+        broker_beside(broker, ProxyConfig(create_topics=True), SystemClock()) as beside,
         AsyncExitStack() as stack,
     ):
         yield Cluster(beside, stack)

@@ -74,7 +74,7 @@ class World:
         self.failed = self.failed or failed
 
     async def start(self) -> None:
-        config = BrokerConfig(data_dir=ROOT, **self.plan.settings)
+        config = BrokerConfig(create_groups=True, data_dir=ROOT, **self.plan.settings)
         broker = await app.open_engine(config, self.clock)
         self._beside = asyncio.create_task(broker.run())
         self._beside.add_done_callback(self._beside_ended)

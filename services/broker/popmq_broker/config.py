@@ -111,8 +111,15 @@ class BrokerConfig:
     retention_interval_ms."""
     revive_queues: int = 8
     """Number of queues of the revive topic, the journal of leases and acks."""
-    create_groups: bool = True
-    """Whether a consumer group is created, with default settings, when it is first used."""
+    create_groups: bool = False
+    """Whether a consumer group is created, with default settings, when it is first used. popmq
+    standalone sets it to True."""
+    first_use_topics_max: int = 1_000
+    """At this number of topics, first use (POPMQ_PROXY_CREATE_TOPICS) creates no more. All topics
+    count, however they were created. popmq topic create goes on up to topics_max."""
+    first_use_groups_max: int = 1_000
+    """At this number of groups, first use creates no more. All groups count, however they were
+    created. popmq group create goes on up to groups_max."""
     pop_buffer: PopBuffer = PopBuffer.DURABLE
     """durable: pops and acks survive a crash. memory: messages that are acked within
     pop_buffer_stay_ms are never written to the journal, and a crash redelivers them. FIFO groups

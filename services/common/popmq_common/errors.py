@@ -270,6 +270,11 @@ class LimitReached(Refused):
     """{subject} may {what}, no more; try again in {wait_ms} ms."""
 
 
+class FirstUseLimit(Refused):
+    """The first use of a {what} creates it only while a broker has fewer than {limit}; create it
+    with: popmq {what} create, or raise {variable}."""
+
+
 class AccessChanged(Refused):
     """Somebody else changed users or policies at the same time; try again."""
 

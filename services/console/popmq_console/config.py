@@ -1,9 +1,13 @@
 """What a console is told at its start."""
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Final
 
 from popmq import Tls
+from popmq_console.reading.masks import Masks, WrongMaskFile, read_masks
+
+__all__ = ["ConsoleConfig", "Masks", "WrongMaskFile", "read_masks"]
 
 PORT: Final = 8082
 SESSION_MS: Final = 8 * 3_600_000
@@ -31,6 +35,10 @@ class ConsoleConfig:
     """Names in the address bar, beside IP addresses and localhost."""
     secure_cookie: bool = False
     """The browser sends the cookie over HTTPS alone."""
+    masks: Masks = field(default_factory=Masks)
+    """What no visitor sees of messages."""
+    audit_dir: Path | None = None
+    """Where audits leave their reports; None: nowhere."""
     session_ms: int = SESSION_MS
     """From the log-in on."""
     idle_ms: int = IDLE_MS

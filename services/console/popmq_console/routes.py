@@ -6,8 +6,6 @@ from typing import Final, NamedTuple
 from starlette.responses import Response
 
 from popmq_console.pages import (
-    access,
-    cluster,
     dead_letters,
     group,
     groups,
@@ -22,6 +20,7 @@ from popmq_console.pages import (
     topic,
     topics,
 )
+from popmq_console.pages.administration import access, audit, cluster
 from popmq_console.visit import Visit
 
 Screen = Callable[[Visit], Awaitable[Response]]
@@ -69,6 +68,7 @@ ROUTES: Final = [
     Route("GET", "/cluster", cluster.cluster),
     Route("GET", "/cluster/permission", cluster.permission_page),
     Route("POST", "/cluster/permission", cluster.set_permission),
+    Route("GET", "/audit", audit.audit),
     Route("GET", "/access", access.access),
     Route("POST", "/access/users", access.create_user),
     Route("GET", "/access/user/{name}", access.user_page),

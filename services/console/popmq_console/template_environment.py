@@ -87,6 +87,7 @@ NAVIGATION: Final = [
     ("/dead-letters", "Dead letters", "d"),
     ("/later", "Delayed", "l"),
     ("/cluster", "Cluster", "c"),
+    ("/audit", "Audit", "u"),
     ("/access", "Access", "a"),
 ]
 """Path, what it is called, and the key behind g that leads there."""

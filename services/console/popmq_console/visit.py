@@ -98,7 +98,9 @@ class Visit:
         """As this visitor. `kept_ms`: an answer of that age serves. Raises `CallFailed`."""
 
         async def asking() -> Any:
-            return await self.console.calls.ask(rpc, request, self._headers(), timeout_s)
+            answer = await self.console.calls.ask(rpc, request, self._headers(), timeout_s)
+            self.console.config.masks.apply(answer)
+            return answer
 
         if not kept_ms:
             return await asking()

@@ -111,9 +111,9 @@ class ProxyConfig:
     /metrics. If it is not set, anyone who reaches the port may read it."""
     log_level: str = "info"
     """debug, info, warning or error."""
-    create_topics: bool = True
+    create_topics: bool = False
     """Whether a topic is created when it is first used. Such a topic takes every message type. With
-    authorization, nothing is created on first use."""
+    authorization, nothing is created on first use. popmq standalone sets it to True."""
     create_topic_queues: int = 8
     """Number of queues, on each broker, of a topic that is created on first use."""
     body_bytes_max: int = 4 * MiB

@@ -52,6 +52,7 @@ class Server:
             **{
                 "data_dir": self._folder / "data",
                 "flush": Flush.ASYNC,
+                "create_groups": True,
                 "segment_bytes": 64 * MiB,
                 "queue_file_bytes": 200_000,
                 "index_slots": 1_000,
@@ -159,6 +160,7 @@ class Server:
         config = ProxyConfig(
             host=HOST,
             port=self.port,
+            create_topics=True,
             session_expiry_ms=FOREVER_MS,
             alive_ms=FOREVER_MS,
         )

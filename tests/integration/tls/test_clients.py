@@ -37,9 +37,14 @@ async def serving(
     if front is Front.GRPCIO:
         settings.setdefault("tls_port", free_port())
     config = ProxyConfig(
-        port=0, front=front, tls_cert=server.certificate, tls_key=server.key, **settings
+        create_topics=True,
+        port=0,
+        front=front,
+        tls_cert=server.certificate,
+        tls_key=server.key,
+        **settings,
     )
-    broker = BrokerConfig(data_dir=folder / "data", disk_reserve_bytes=0)
+    broker = BrokerConfig(create_groups=True, data_dir=folder / "data", disk_reserve_bytes=0)
     async with standalone(broker, config, SystemClock()) as served:
         yield served.proxy
 
@@ -263,7 +268,7 @@ async def test_what_cannot_be_is_told_at_the_start(
 ) -> None:
     certificate, key = signed.server
     config = ProxyConfig(**{"port": 0, "tls_cert": certificate, "tls_key": key, **settings})
-    broker = BrokerConfig(data_dir=tmp_path / "data", disk_reserve_bytes=0)
+    broker = BrokerConfig(create_groups=True, data_dir=tmp_path / "data", disk_reserve_bytes=0)
     with pytest.raises(ConfigError, match=says):
         async with standalone(broker, config, SystemClock()):
             pass

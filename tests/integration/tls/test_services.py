@@ -58,6 +58,7 @@ def on(loop: Loop, main: Coroutine[Any, Any, None]) -> None:
 async def linked(signed: Signed, certificate: Certified, *, mutual: bool) -> AsyncIterator[int]:
     """The port of a broker's link."""
     config = BrokerConfig(
+        create_groups=True,
         data_dir=signed.authority.folder,
         link_tls_cert=certificate.certificate,
         link_tls_key=certificate.key,
@@ -170,7 +171,11 @@ async def test_who_says_nothing_in_a_handshake_is_hung_up_on(
 
 
 def test_settings_that_need_others_are_told(signed: Signed) -> None:
-    alone = BrokerConfig(data_dir=signed.authority.folder, link_tls_client_ca=signed.authority.pem)
+    alone = BrokerConfig(
+        create_groups=True,
+        data_dir=signed.authority.folder,
+        link_tls_client_ca=signed.authority.pem,
+    )
     with pytest.raises(ConfigError, match="set POPMQ_BROKER_LINK_TLS_CERT and POPMQ_BROKER_LINK_"):
         listening_context(link_files(alone, "BROKER", alone.link_tls_client_ca), LOG, "link")
     certificate, key = signed.server

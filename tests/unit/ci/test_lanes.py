@@ -27,6 +27,7 @@ CHECKS = {
     "make sim",
     "make faults",
     "make crash-sim",
+    "make settings-histories",
     "make bitflip",
     "make monitoring",
     "make h2spec",
@@ -72,7 +73,8 @@ def test_ci_drops_no_check() -> None:
     assert len(runs) == len(set(runs))
     for check in CHECKS:
         assert any(run == check or run.startswith(f"{check} ") for run in runs), check
-    assert all("SEED=" in run for run in runs if run.split()[1] in ("sim", "crash-sim", "bitflip"))
+    seeded = ("sim", "crash-sim", "settings-histories", "bitflip")
+    assert all("SEED=" in run for run in runs if run.split()[1] in seeded)
 
 
 def test_those_alone_come_first_and_the_longest_before_the_others(folder: Path) -> None:

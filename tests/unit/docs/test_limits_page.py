@@ -160,6 +160,12 @@ LIMITS = {
     "topics": broker("topics_max"),
     "retry topics, dead letters, the broker's own topics": broker("inner_topics_max"),
     "groups": broker("groups_max"),
+    "topics of a broker, until which first use creates more": broker(
+        "first_use_topics_max", e.FirstUseLimit
+    ),
+    "groups of a broker, until which first use creates more": broker(
+        "first_use_groups_max", e.FirstUseLimit
+    ),
     "brokers of a nameserver": Limit(count(BROKERS_MAX)),
     "connections": proxy("connections_max"),
     "streams of a connection, at first": proxy("streams_first"),

@@ -3341,6 +3341,9 @@ class Limits(_message.Message):
     MESSAGES_PER_S_FIELD_NUMBER: _builtins.int
     BYTES_PER_S_FIELD_NUMBER: _builtins.int
     WAITING_RECEIVES_FIELD_NUMBER: _builtins.int
+    CALLS_FIELD_NUMBER: _builtins.int
+    CONNECTIONS_FIELD_NUMBER: _builtins.int
+    CREATIONS_PER_H_FIELD_NUMBER: _builtins.int
     subject: _builtins.str
     """User:alice, Topic:orders; User:*, Topic:*, Client:*: each that has none of its own."""
     messages_per_s: _builtins.int
@@ -3349,6 +3352,11 @@ class Limits(_message.Message):
     """of their bodies"""
     waiting_receives: _builtins.int
     """at a time"""
+    calls: _builtins.int
+    """under way; of users and clients, as the next"""
+    connections: _builtins.int
+    creations_per_h: _builtins.int
+    """topics and groups made on first use; of users"""
     def __init__(
         self,
         *,
@@ -3356,10 +3364,13 @@ class Limits(_message.Message):
         messages_per_s: _builtins.int = ...,
         bytes_per_s: _builtins.int = ...,
         waiting_receives: _builtins.int = ...,
+        calls: _builtins.int = ...,
+        connections: _builtins.int = ...,
+        creations_per_h: _builtins.int = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_per_s", b"bytes_per_s", "messages_per_s", b"messages_per_s", "subject", b"subject", "waiting_receives", b"waiting_receives"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["bytes_per_s", b"bytes_per_s", "calls", b"calls", "connections", b"connections", "creations_per_h", b"creations_per_h", "messages_per_s", b"messages_per_s", "subject", b"subject", "waiting_receives", b"waiting_receives"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -1504,10 +1504,13 @@ class PutTopic(_message.Message):
     ONLY_NEW_FIELD_NUMBER: _builtins.int
     CREATE_FIELD_NUMBER: _builtins.int
     ONLY_SETTINGS_FIELD_NUMBER: _builtins.int
+    FIRST_USE_FIELD_NUMBER: _builtins.int
     only_new: _builtins.bool
     """a topic that is there stays as it is"""
     create: _builtins.bool
     """one that is there with other settings is refused"""
+    first_use: _builtins.bool
+    """with only_new: one that is made counts among those that first use may make"""
     @_builtins.property
     def topic(self) -> Global___TopicConfig: ...
     @_builtins.property
@@ -1521,10 +1524,11 @@ class PutTopic(_message.Message):
         only_new: _builtins.bool = ...,
         create: _builtins.bool = ...,
         only_settings: _abc.Iterable[_builtins.str] | None = ...,
+        first_use: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "only_new", b"only_new", "only_settings", b"only_settings", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["create", b"create", "first_use", b"first_use", "only_new", b"only_new", "only_settings", b"only_settings", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1612,7 +1616,7 @@ class GetGroup(_message.Message):
     CREATE_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     create: _builtins.bool
-    """with the defaults, if the broker allows creation on first use"""
+    """With the defaults, if the broker allows creation on first use; the reply says whether it was."""
     def __init__(
         self,
         *,
@@ -1632,16 +1636,20 @@ class GetGroupReply(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     GROUP_FIELD_NUMBER: _builtins.int
+    CREATED_FIELD_NUMBER: _builtins.int
+    created: _builtins.bool
+    """now"""
     @_builtins.property
     def group(self) -> Global___GroupConfig: ...
     def __init__(
         self,
         *,
         group: Global___GroupConfig | None = ...,
+        created: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["created", b"created", "group", b"group"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

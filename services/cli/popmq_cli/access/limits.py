@@ -1,4 +1,4 @@
-"""popmq limit: how much users, topics and clients may send, and how many receives may wait."""
+"""popmq limit: how much users, topics and clients may send, wait for, keep open and create."""
 
 from typing import Final
 
@@ -13,11 +13,15 @@ from popmq_cli.shell.parameters import OFFSET, Number
 
 AMOUNT: Final = Number()
 NONE: Final = "-"
+HEADINGS: Final = [
+    *("SUBJECT", "MESSAGES/S", "BYTES/S", "WAITING RECEIVES"),
+    *("CALLS", "CONNECTIONS", "CREATIONS/H"),
+]
 
 
 @click.group(cls=CommandGroup)
 def limit() -> None:
-    """Limit how much users, topics and clients send, and how many receives wait."""
+    """Limit what users, topics and clients send, wait for, keep open and create."""
 
 
 @limit.command("set")
@@ -33,10 +37,33 @@ def limit() -> None:
 @click.option(
     "--receives", type=AMOUNT, default=0, help="Receives that wait at the same time; 0: no limit."
 )
+@click.option(
+    "--calls",
+    type=AMOUNT,
+    default=0,
+    help="Calls under way, waiting receives among them; 0: no limit. Not of topics.",
+)
+@click.option(
+    "--connections", type=AMOUNT, default=0, help="Connections; 0: no limit. Not of topics."
+)
+@click.option(
+    "--creations",
+    type=AMOUNT,
+    default=0,
+    help="Topics and groups created on first use per hour; 0: no limit. Only of users.",
+)
 @client_options
 @running
 async def set_limits(
-    subject: str, messages: int, size: int, receives: int, endpoint: str, as_json: bool
+    subject: str,
+    messages: int,
+    size: int,
+    receives: int,
+    calls: int,
+    connections: int,
+    creations: int,
+    endpoint: str,
+    as_json: bool,
 ) -> None:
     """Set the limits of SUBJECT.
 
@@ -46,7 +73,13 @@ async def set_limits(
     authentication.
     """
     limits = admin.Limits(
-        subject=subject, messages_per_s=messages, bytes_per_s=size, waiting_receives=receives
+        subject=subject,
+        messages_per_s=messages,
+        bytes_per_s=size,
+        waiting_receives=receives,
+        calls=calls,
+        connections=connections,
+        creations_per_h=creations,
     )
     async with AdminClient(endpoint) as stub:
         request = admin.SetLimitsRequest(limits=limits)
@@ -55,7 +88,7 @@ async def set_limits(
         document({**_fields(limits), "missingBrokers": list(response.missing_brokers)})
         return
     tell_missing(response.missing_brokers)
-    has = "has these limits now" if messages or size or receives else "has no limits of its own"
+    has = "has these limits now" if any(_amounts(limits)) else "has no limits of its own"
     click.echo(f"{subject} {has}.")
 
 
@@ -72,11 +105,13 @@ async def list_limits(endpoint: str, as_json: bool) -> None:
     if not found:
         click.echo("There are no limits. Set one with: popmq limit set")
         return
-    rows = [
-        (one.subject, *(amount or NONE for amount in list(_fields(one).values())[1:]))
-        for one in found
-    ]
-    table(["SUBJECT", "MESSAGES/S", "BYTES/S", "WAITING RECEIVES"], rows)
+    rows = [(one.subject, *(amount or NONE for amount in _amounts(one))) for one in found]
+    table(HEADINGS, rows)
+
+
+def _amounts(limits: admin.Limits) -> list[str | int]:
+    _, *amounts = _fields(limits).values()
+    return amounts
 
 
 def _fields(limits: admin.Limits) -> dict[str, str | int]:
@@ -85,4 +120,7 @@ def _fields(limits: admin.Limits) -> dict[str, str | int]:
         "messagesPerS": limits.messages_per_s,
         "bytesPerS": limits.bytes_per_s,
         "waitingReceives": limits.waiting_receives,
+        "calls": limits.calls,
+        "connections": limits.connections,
+        "creationsPerH": limits.creations_per_h,
     }

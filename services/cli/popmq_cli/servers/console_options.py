@@ -9,7 +9,7 @@ import click
 from popmq_cli.shell.parameters import PORT
 
 CONSOLE_PORT: Final = 8082
-NEEDED: Final = ("jinja2", "multipart", "starlette", "uvicorn")
+NEEDED: Final = ("jinja2", "jsonpath", "multipart", "starlette", "uvicorn")
 INSTALL: Final = "the console needs the extra console: pip install 'popmq[console]'"
 
 

@@ -1,6 +1,8 @@
 """popmq console: the web console, beside a proxy anywhere."""
 
 from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+from typing import Any
 
 import click
 
@@ -44,6 +46,18 @@ from popmq_common.process.clock import SystemClock
     is_flag=True,
     help="Browsers send the cookie over HTTPS alone; for a reverse proxy with HTTPS.",
 )
+@click.option(
+    "--mask-file",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Parts of bodies and properties that nobody sees here, by topic; a TOML file.",
+)
+@click.option(
+    "--audit-dir",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIRECTORY",
+    help="Show the reports that audits have left there.",
+)
 @click.option("--read-only", is_flag=True, help="Nothing can be changed, by nobody.")
 @click.option(
     "--log-level",
@@ -59,6 +73,8 @@ def run_console(
     path_prefix: str,
     allowed_hosts: tuple[str, ...],
     secure_cookie: bool,
+    mask_file: Path | None,
+    audit_dir: Path | None,
     read_only: bool,
     log_level: str,
     endpoint: str,
@@ -86,6 +102,8 @@ def run_console(
             port=port,
             path_prefix=path_prefix,
             read_only=read_only,
+            masks=_masks(mask_file),
+            audit_dir=audit_dir,
             allowed_hosts=allowed_hosts,
             secure_cookie=secure_cookie,
         )
@@ -106,6 +124,15 @@ def run_console(
             click.echo("  read-only  nothing can be changed here")
 
     run(start, log_level, ready)
+
+
+def _masks(file: Path | None) -> Any:
+    from popmq_console.config import Masks, WrongMaskFile, read_masks
+
+    try:
+        return Masks() if file is None else read_masks(file)
+    except (WrongMaskFile, OSError) as wrong:
+        fail(str(wrong))
 
 
 def _named_by(context: str) -> str:

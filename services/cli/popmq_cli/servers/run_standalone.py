@@ -32,14 +32,18 @@ def standalone_configs(
     flush: str,
     front: str = Front.HTTP2.value,
 ) -> tuple[BrokerConfig, ProxyConfig]:
-    """Both configurations: the environment's, overridden by what the command line says."""
+    """Both configurations: the environment's, overridden by what the command line says. Unlike in
+    a cluster, topics and groups are created on first use unless somebody says no."""
     environ = dict(os.environ)
     environ["POPMQ_BROKER_DATA_DIR"] = str(data_dir)
     environ["POPMQ_BROKER_FLUSH"] = flush
     environ["POPMQ_PROXY_HOST"] = host
     environ["POPMQ_PROXY_PORT"] = str(port)
     environ["POPMQ_PROXY_TLS_PORT"] = str(tls_port)
-    environ["POPMQ_PROXY_CREATE_TOPICS"] = str(create_topics)
+    if not create_topics:
+        environ["POPMQ_PROXY_CREATE_TOPICS"] = "false"
+    for name in ("POPMQ_PROXY_CREATE_TOPICS", "POPMQ_BROKER_CREATE_GROUPS"):
+        environ.setdefault(name, "true")
     environ["POPMQ_PROXY_FRONT"] = front
     return (
         configured(BrokerConfig, "POPMQ_BROKER_", environ),

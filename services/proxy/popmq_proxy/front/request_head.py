@@ -7,7 +7,7 @@ from typing import Final
 
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import timeout_s
-from popmq_proxy.rpc.shared.context import CallContext
+from popmq_proxy.rpc.shared.context import ANSWER_BYTES_MAX, CallContext
 
 _NAMES: Final = ("x-mq-client-id", "x-mq-namespace", "x-mq-language", "grpc-encoding")
 _CLIENTS_MAX: Final = 1_024
@@ -32,12 +32,14 @@ def context_of(scope: Event, headers: dict[bytes, bytes]) -> CallContext:
     if timeout is not None:
         remaining_s = timeout_s(timeout.decode("latin-1"))
         deadline_s = None if remaining_s is None else time.monotonic() + remaining_s
-    signature = scope.get("signature")
-    if signature is None and "certificate_user" not in scope:
-        return CallContext(metadata, scope["peer"], deadline_s)
-    user = scope.get("certificate_user", "")
     return CallContext(
-        metadata, scope["peer"], deadline_s, signature=signature, certificate_user=user
+        metadata,
+        scope["peer"],
+        deadline_s,
+        ANSWER_BYTES_MAX,
+        scope.get("signature"),
+        scope.get("certificate_user", ""),
+        scope.get("connection"),
     )
 
 

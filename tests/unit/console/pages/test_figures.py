@@ -91,6 +91,19 @@ async def test_a_broker_that_is_away_is_told_first() -> None:
         assert browser.text.index("gives no figures") < browser.text.index("dead letters")
 
 
+async def test_every_limit_is_shown_and_0_is_none() -> None:
+    """All fields of the message are asked for, so a limit that is added must be on the page too."""
+    names = [field.name for field in admin.Limits.DESCRIPTOR.fields if field.name != "subject"]
+    amounts = {name: 70_001 + number for number, name in enumerate(names)}
+    limits = [admin.Limits(subject="User:shop", **amounts), admin.Limits(subject="Client:*")]
+    calls = FakeCluster(ListLimits=admin.ListLimitsResponse(limits=limits))
+    async with browsing(calls) as browser:
+        await browser.get("/access")
+        for name, amount in amounts.items():
+            assert f">{amount}<" in browser.page, name
+        assert browser.page.count(">no limit<") == len(names)
+
+
 async def test_times_are_in_utc_on_hover() -> None:
     stored = admin.StoredMessage(topic="t", message_id="m", stored_ms=1_795_601_234_567)
     calls = FakeCluster(

@@ -117,6 +117,7 @@ PAGES = [
     "/message?topic=t&at=b:0:0",
     "/later",
     "/cluster",
+    "/audit",
     "/access",
     "/access/user/u?how=delete",
     "/search?q=zzz",

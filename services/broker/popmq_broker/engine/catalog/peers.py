@@ -30,14 +30,14 @@ class Peers:
         is among them when a nameserver remembers it with another one."""
 
     async def tell(self, request: link.Peers) -> link.PeersReply:
-        """New ones are remembered. Raises `BadRequest`, `DiskFull`."""
-        catalog_state = self._catalog_state
+        """New ones are remembered, on disk when this returns. Raises `BadRequest`, `DiskFull`."""
+        runtime, catalog_state = self._runtime, self._catalog_state
         if len(request.peers) > PEERS_MAX:
             raise BadRequest(reason=f"{len(request.peers)} brokers, at most {PEERS_MAX} are known")
         claimed = {
             peer.name: peer.identity
             for peer in request.peers
-            if peer.identity and peer.name != self._runtime.config.name
+            if peer.identity and peer.name != runtime.config.name
         }
         new = [
             Change(CatalogKind.PEER, name, identity)
@@ -48,6 +48,7 @@ class Peers:
             self._catalog.change(*new)
         for name, identity in claimed.items():
             self._compare(name, identity)
+        await runtime.store.durable(runtime.store.log_end)
         return link.PeersReply(replaced=sorted(self.replaced))
 
     def remembered_as(self, identity: str) -> None:

@@ -17,7 +17,13 @@ from popmq_broker.engine.journal.catalog_state import LOG_END, CatalogState
 from popmq_broker.engine.journal.consumer_state import ConsumerState
 from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.runtime import Runtime
-from popmq_common.errors import BadRequest, IllegalQueueCount, TooManyRequests, TopicExists
+from popmq_common.errors import (
+    BadRequest,
+    FirstUseLimit,
+    IllegalQueueCount,
+    TooManyRequests,
+    TopicExists,
+)
 from popmq_common.records.names import (
     CATALOG_TOPIC,
     DEAD_LETTER_PREFIX,
@@ -57,13 +63,15 @@ class Topics:
         """Make or change a topic; returns when that is on disk and nameservers know it.
 
         Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`, `TopicExists`, `TooManyRequests`,
-        `DiskFull`.
+        `FirstUseLimit`, `DiskFull`.
         """
         wanted = _checked(request.topic)
         runtime = self._runtime
         known = self._catalog_state.topics.get(wanted.name)
         if known is not None and request.only_settings:
             wanted = changed_topic(known, wanted, request.only_settings)
+        if known is None and request.first_use:
+            self._check_first_use()
         if known is None or not (request.only_new or request.create):
             self._put(topic_change.changed(known, wanted, self._holds(wanted.name)))
         elif request.create and not topic_change.is_alike(known, wanted):
@@ -123,6 +131,14 @@ class Topics:
             self._check_room(topic.name)
         if catalog_state.topics.get(topic.name) != topic:
             self.catalog.change(catalog.topic(topic))
+
+    def _check_first_use(self) -> None:
+        """Raises `FirstUseLimit`."""
+        limit = self._runtime.config.first_use_topics_max
+        if self._catalog_state.user_topic_count >= limit:
+            raise FirstUseLimit(
+                what="topic", limit=limit, variable="POPMQ_BROKER_FIRST_USE_TOPICS_MAX"
+            )
 
     def _check_room(self, name: str) -> None:
         catalog_state = self._catalog_state

@@ -13,7 +13,7 @@ from popmq_broker.engine.journal.consumer_state import ConsumerState
 from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.position_changes import FORGET
 from popmq_broker.engine.journal.runtime import Runtime
-from popmq_common.errors import BadRequest, GroupExists, TooManyRequests
+from popmq_common.errors import BadRequest, FirstUseLimit, GroupExists, TooManyRequests
 from popmq_common.records.names import check_group, classic_retry_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
@@ -98,17 +98,25 @@ class Groups:
         )
 
     async def get_group(self, request: link.GetGroup) -> link.GetGroupReply:
-        """Raises `GroupNotFound`, `IllegalGroup`."""
+        """Raises `GroupNotFound`, `IllegalGroup`, `FirstUseLimit`."""
         runtime, catalog_state = self._runtime, self._catalog_state
+        created = False
         if (
             request.create
             and runtime.config.create_groups
             and request.group not in catalog_state.groups
         ):
             check_group(request.group)
+            limit = runtime.config.first_use_groups_max
+            if len(catalog_state.groups) >= limit:
+                raise FirstUseLimit(
+                    what="group", limit=limit, variable="POPMQ_BROKER_FIRST_USE_GROUPS_MAX"
+                )
             self._put(None, GroupConfig(name=request.group))
+            created = True
             await runtime.store.durable(runtime.store.log_end)
-        return link.GetGroupReply(group=group_message(catalog_state.group(request.group)))
+        found = group_message(catalog_state.group(request.group))
+        return link.GetGroupReply(group=found, created=created)
 
     async def delete_group(self, request: link.DeleteGroup) -> link.Done:
         """Raises `GroupNotFound`. A group made later under the name starts like a new one; what

@@ -44,6 +44,17 @@ TABLE_BYTES_MAX: Final = 2 << 20
 """As JSON."""
 
 
+_AMOUNTS: Final = {
+    "messagesPerS": "messages_per_s",
+    "bytesPerS": "bytes_per_s",
+    "waitingReceives": "waiting_receives",
+    "calls": "calls",
+    "connections": "connections",
+    "creationsPerH": "creations_per_h",
+}
+"""Of `Limits`, by their names in JSON."""
+
+
 class Version(NamedTuple):
     """The greater one is newer."""
 
@@ -248,17 +259,14 @@ def decode(version: Version, data: bytes) -> AccessTable:
 
 
 def _limits_fields(limits: Limits) -> dict[str, Any]:
-    return {
-        "subject": limits.subject,
-        "messagesPerS": limits.messages_per_s,
-        "bytesPerS": limits.bytes_per_s,
-        "waitingReceives": limits.waiting_receives,
-    }
+    amounts = {name: getattr(limits, field) for name, field in _AMOUNTS.items()}
+    return {"subject": limits.subject, **amounts}
 
 
 def _limits_of(fields: dict[str, Any]) -> Limits:
-    sent = int(fields["messagesPerS"]), int(fields["bytesPerS"])
-    return check_limits(Limits(str(fields["subject"]), *sent, int(fields["waitingReceives"])))
+    """An older proxy has written the first three alone."""
+    amounts = {field: int(fields.get(name, 0)) for name, field in _AMOUNTS.items()}
+    return check_limits(Limits(str(fields["subject"]), **amounts))
 
 
 def _user_of(fields: dict[str, Any]) -> User:

@@ -53,12 +53,14 @@ class PropertyTemplate(NamedTuple):
 class DecodedSend:
     """A request that was read in this way."""
 
-    __slots__ = ("message_ids", "records", "topic")
+    __slots__ = ("message_ids", "records", "topic", "topic_key")
 
     def __init__(
-        self, topic: v2.Resource, message_ids: list[bytes], records: list[OutgoingRecord]
+        self, topic_key: bytes, message_ids: list[bytes], records: list[OutgoingRecord]
     ) -> None:
-        self.topic = topic
+        """`topic_key`: the topic as it came. Raises `DecodeError`."""
+        self.topic = v2.Resource.FromString(topic_key)
+        self.topic_key = topic_key
         self.message_ids = message_ids
         self.records = records
 
@@ -94,7 +96,7 @@ class SendDecoder:
                 return None
             ids.append(found[0])
             records.append(found[1])
-        return DecodedSend(v2.Resource.FromString(topic), ids, records)
+        return DecodedSend(topic, ids, records)
 
     def _record(self, body: bytes, system: bytes) -> tuple[bytes, OutgoingRecord] | None:
         """(message id, record). Lengths are below 128: one byte."""

@@ -50,6 +50,7 @@ CODES: dict[type[e.PopMQError], "v2.Code.ValueType"] = {
     e.AccessDenied: v2.UNAUTHORIZED,
     e.AccessNotKnown: v2.PROXY_TIMEOUT,
     e.LimitReached: v2.TOO_MANY_REQUESTS,
+    e.FirstUseLimit: v2.TOO_MANY_REQUESTS,
     e.AccessChanged: v2.PRECONDITION_FAILED,
     e.UserExists: v2.PRECONDITION_FAILED,
     e.AclEntryExists: v2.PRECONDITION_FAILED,

@@ -145,6 +145,7 @@ class Http2Connection(asyncio.Protocol):
         self.pings.close()
         self.outgoing.lose()
         self.streams.lose()
+        self.streams.connection.close()
         self._member.leave()
         self._ended(self)
         self._scheduler.wait(self._worker)

@@ -21,6 +21,7 @@ from popmq_proxy.front.http2.shared import Member, Shared
 from popmq_proxy.front.http2.stream import Stream
 from popmq_proxy.front.http2.wire import ConnectionBroken, Error, Setting, StreamBroken
 from popmq_proxy.front.unary_fast_path import FastPath
+from popmq_proxy.rpc.shared.client_connection import ClientConnection
 
 SMALL_REQUEST_BYTES: Final = 4 * KiB
 """One that is whole and no larger does not count; there are only so many calls."""
@@ -42,7 +43,12 @@ class Streams(OpenStreams):
         client's certificate names; None: it has shown none."""
         super().__init__(app, shared, member, outgoing, emptied)
         self.reader = HeaderReader(shared.limits.header_bytes_max)
-        self._of_connection: Event = {"peer": f"{peer[0]}:{peer[1]}", "accounts": self.accounts}
+        self.connection = ClientConnection()
+        self._of_connection: Event = {
+            "peer": f"{peer[0]}:{peer[1]}",
+            "accounts": self.accounts,
+            "connection": self.connection,
+        }
         if certificate_user is not None:
             self._of_connection["certificate_user"] = certificate_user
         self._fast_path: FastPath | None = getattr(app, "fast_path", None)

@@ -108,7 +108,13 @@ class AclsHandler:
         """Raises `IllegalAccessEntry`."""
         asked = request.limits
         limits = Limits(
-            asked.subject, asked.messages_per_s, asked.bytes_per_s, asked.waiting_receives
+            asked.subject,
+            asked.messages_per_s,
+            asked.bytes_per_s,
+            asked.waiting_receives,
+            asked.calls,
+            asked.connections,
+            asked.creations_per_h,
         )
         _, missing = await self._tables.change(lambda table: table.with_limits(limits))
         return admin.SetLimitsResponse(missing_brokers=missing)
@@ -124,6 +130,9 @@ class AclsHandler:
                     messages_per_s=one.messages_per_s,
                     bytes_per_s=one.bytes_per_s,
                     waiting_receives=one.waiting_receives,
+                    calls=one.calls,
+                    connections=one.connections,
+                    creations_per_h=one.creations_per_h,
                 )
                 for subject, one in sorted(self._tables.current.limits.items())
             ]

@@ -21,8 +21,10 @@ from popmq_proxy.core.messages.send_decoder import DecodedSend
 from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.access.audit_trail import AuditTrail
+from popmq_proxy.rpc.access.in_use import Held, end
 from popmq_proxy.rpc.access.limiter import Limiter
 from popmq_proxy.rpc.messages.send import SendPlan
+from popmq_proxy.rpc.shared.client_connection import AdmittedSend
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 from popmq_proxy.sessions import end_stream
 
@@ -37,7 +39,8 @@ SLOWED_S: Final = 1.0
 SLOWED_MAX: Final = 1_000
 """So many refusals wait at a time; the others are told at once."""
 Handler = Callable[[CallContext, Any], Awaitable[Any]]
-Begin = Callable[[CallContext, Any, Callable[[Any, Any], None]], Any]
+OnReply = Callable[[Any, Any], None]
+Begin = Callable[[CallContext, Any, OnReply], Any]
 Telemetry = Callable[
     [CallContext, AsyncIterator[service.TelemetryCommand]], AsyncIterator[service.TelemetryCommand]
 ]
@@ -51,13 +54,17 @@ class Guard:
         self._window_ms = config.signature_window_ms
         self._upstream = upstream
         self._tables = tables
-        self._limiter = Limiter(tables)
+        self.limiter = Limiter(tables)
+        upstream.first_use.check = self.limiter.check_creation
+        upstream.first_use.made = self.limiter.take_creation
         self._audit = audit
         self._signatures: dict[tuple[bytes, bytes], tuple[str, int]] = {}
         """What was verified → the user, and until when; 0: as long as the table is in force."""
         self._verdicts: dict[tuple[str, Need, str], AccessVerdict] = {}
         self._senders: set[tuple[str, str, str]] = set()
         """(user, topic, peer) that may send."""
+        self._table: object = object()
+        """Another one whenever the table of users changes."""
         self._slowed = 0
         self._streams: dict[str, tuple[CallContext, list[Need]]] = {}
         """Client id → who opened Telemetry, and what the settings need."""
@@ -72,18 +79,22 @@ class Guard:
         row = ROWS.get((rpc_service, name))
 
         async def guarded(ctx: CallContext, request: Any) -> Any:
-            if isinstance(request, SendPlan):  # was checked when its sending was begun
-                return await handler(self.known(ctx, name), request)
             try:
-                known = self._admitted(ctx, name, row, request)
+                if isinstance(request, SendPlan):  # was checked when its sending was begun
+                    known = self.known(ctx, name)
+                else:
+                    known = self._admitted(ctx, name, row, request)
+                held = self.limiter.in_use.begin(known, _received_topic(known, request))
             except REFUSED:
                 if name in POLLS:
                     await self._slow_down()
                 raise
-            if isinstance(request, service.ReceiveMessageRequest):
-                with self._limiter.receiving(known, known.stored(request.message_queue.topic)):
-                    return await handler(known, request)
-            return await handler(known, request)
+            if not held:
+                return await handler(known, request)
+            try:
+                return await handler(known, request)
+            finally:
+                end(held)
 
         return guarded
 
@@ -93,8 +104,8 @@ class Guard:
         if isinstance(request, DecodedSend | service.SendMessageRequest):
             sent = _sent(known, request)
             self.check(known, name, sent_to(sent))
-            self._limiter.check_send(known, sent)
-            self._limiter.take_send(known, sent)
+            self.limiter.check_send(known, sent)
+            self.limiter.take_send(known, sent)
         elif row is None:
             reason = "it has no row"
             raise AccessDenied(user=known.user, resource=name, address=known.address, reason=reason)
@@ -116,34 +127,69 @@ class Guard:
         if not self._authentication:
             return begin
 
-        def guarded(ctx: CallContext, request: Any, on_reply: Callable[[Any, Any], None]) -> Any:
+        def guarded(ctx: CallContext, request: Any, on_reply: OnReply) -> Any:
+            if self._was_admitted(ctx, request):
+                return begin(ctx, request, on_reply)
             try:
-                user = self._user(ctx)
-                if not self._may_send(ctx, user, request):
-                    return request
-                if not self._limiter.has_limits:
-                    return begin(ctx, request, on_reply)
-                known = ctx._replace(user=user)
+                known = self._identified(ctx)
                 sent = _sent(known, request)
-                self._limiter.check_send(known, sent)
+                if not self._may_send(known, request, sent):
+                    return request
+                if self._admit_alike(known, request):
+                    return begin(ctx, request, on_reply)
+                self.limiter.check_send(known, sent)
+                held = self.limiter.in_use.begin(known)
             except REFUSED:
                 return request
-            declined = begin(ctx, request, on_reply)
+            declined = request
+            try:
+                declined = begin(ctx, request, _giving_back(held, on_reply) if held else on_reply)
+            finally:
+                if declined is not None:
+                    end(held)
             if declined is not request:
-                self._limiter.take_send(known, sent)
+                self.limiter.take_send(known, sent)
             return declined
 
         return guarded
 
-    def _may_send(self, ctx: CallContext, user: str, request: Any) -> bool:
+    def _was_admitted(self, ctx: CallContext, request: Any) -> bool:
+        """One like it was allowed on this connection, of the same signature, user and topic, and
+        nothing has changed since: found by one look."""
+        connection = ctx.connection
+        if connection is None or not isinstance(request, DecodedSend):
+            return False
+        send = connection.admitted.get(request.topic_key)
+        if send is None or send[0] is not self._table or send[1] != ctx.signature:
+            return False
+        if send[2] is not ctx.metadata and send[2] != ctx.metadata:
+            return False
+        return not send[3] or self._upstream.clock.now_ms() < send[3]
+
+    def _admit_alike(self, known: CallContext, request: Any) -> bool:
+        """The next ones like it need not be looked at: nothing limits them."""
+        if not isinstance(request, DecodedSend):
+            return False
+        if not self.limiter.is_free(known, known.stored(request.topic)):
+            return False
+        if known.connection is not None:
+            until_ms = self._until_ms(known)
+            send = AdmittedSend(self._table, known.signature, known.metadata, until_ms)
+            known.connection.admit(request.topic_key, send)
+        return True
+
+    def _until_ms(self, ctx: CallContext) -> int:
+        kept = self._signatures.get(ctx.signature) if ctx.signature else None
+        return kept[1] if kept else 0
+
+    def _may_send(self, known: CallContext, request: Any, sent: dict[str, Amount]) -> bool:
         """What was allowed once on a connection is found by one look."""
         key = None
         if isinstance(request, DecodedSend):
-            key = user, ctx.stored(request.topic), ctx.peer
+            key = known.user, next(iter(sent)), known.peer
             if key in self._senders:
                 return True
-        known = ctx._replace(user=user)
-        allowed = self._may(known, sent_to(_sent(known, request)))
+        allowed = self._may(known, sent_to(sent))
         if allowed and key is not None:
             if len(self._senders) >= VERDICTS_KEPT:
                 self._senders.clear()
@@ -188,12 +234,20 @@ class Guard:
     # --- who ---
 
     def known(self, ctx: CallContext, rpc: str) -> CallContext:
-        """The same, with the user's name. Raises `CredentialsRefused`, `AccessNotKnown`."""
+        """The same, with the user's name. Raises `CredentialsRefused`, `AccessNotKnown`,
+        `LimitReached` for one connection too many."""
         try:
-            return ctx._replace(user=self._user(ctx))
+            return self._identified(ctx)
         except CredentialsRefused as refused:
             self._audit.refused("", ctx.address, rpc, "", str(refused))
             raise
+
+    def _identified(self, ctx: CallContext) -> CallContext:
+        known = ctx._replace(user=self._user(ctx))
+        in_use = self.limiter.in_use
+        if in_use.connections.are_limited:
+            in_use.admit_connection(known)
+        return known
 
     def _user(self, ctx: CallContext) -> str:
         kept = self._signatures.get(ctx.signature) if ctx.signature else None
@@ -276,6 +330,7 @@ class Guard:
     def _changed(self, before: AccessTable, after: AccessTable) -> None:
         """Waiting polls of users who changed end with nothing; their clients ask again. Telemetry
         of who may no more ends with the reason."""
+        self._table = object()
         self._signatures.clear()
         self._verdicts.clear()
         self._senders.clear()
@@ -302,6 +357,21 @@ class Guard:
         if not session.stream.full():
             session.stream.put_nowait(service.TelemetryCommand(status=refusal))
         end_stream(session.stream)
+
+
+def _received_topic(ctx: CallContext, request: Any) -> str | None:
+    """As stored. None: the request does not wait for messages."""
+    if isinstance(request, service.ReceiveMessageRequest):
+        return ctx.stored(request.message_queue.topic)
+    return None
+
+
+def _giving_back(held: Held, on_reply: OnReply) -> OnReply:
+    def replied(response: Any, declined: Any) -> None:
+        end(held)
+        on_reply(response, declined)
+
+    return replied
 
 
 def _sent(ctx: CallContext, request: DecodedSend | service.SendMessageRequest) -> dict[str, Amount]:

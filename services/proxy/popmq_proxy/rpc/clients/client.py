@@ -117,7 +117,7 @@ class ClientHandler:
         else:
             name = ctx.stored(asked.subscription.group)
             check_group(name)
-            found = await self._upstream.group(name)
+            found = await self._upstream.group(name, ctx.user)
             await self._starts(ctx, asked, name)
             group = GroupSettings(
                 fifo=found.fifo,

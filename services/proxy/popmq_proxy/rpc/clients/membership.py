@@ -33,7 +33,7 @@ class MembershipHandler:
         if request.strategy not in consumer.Strategy.values():
             raise BadRequest(reason=f"strategy {request.strategy}, 0 to 2")
         session_ms = duration_ms(request.session) or SESSION_MS_DEFAULT
-        await self._upstream.group(group)  # made on first use
+        await self._upstream.group(group, ctx.user)  # made on first use
         call = link.Join(
             group=group,
             topic=topic,
@@ -42,11 +42,11 @@ class MembershipHandler:
             leave=request.leave,
         )
         if topic == classic_retry_topic(group):
-            told = await self._open(call)
+            told = await self._open(ctx.user, call)
             queues = await self._queues(ctx, request.topic)
         else:
             queues = await self._queues(ctx, request.topic)
-            told = await self._tell_all({queue.broker.name for queue in queues}, call)
+            told = await self._tell_all(ctx.user, {queue.broker.name for queue in queues}, call)
         if request.leave:
             return consumer.JoinResponse(status=ok())
         members = sorted({member for some in told for member in some} | {ctx.client_id})
@@ -66,27 +66,27 @@ class MembershipHandler:
             key=lambda queue: (queue.broker.name, queue.id),
         )
 
-    async def _open(self, join: link.Join) -> list[list[str]]:
+    async def _open(self, user: str, join: link.Join) -> list[list[str]]:
         """Retries lie on the broker of the message that failed, so all brokers have the topic: who
         joins makes it where it is not there yet."""
         routes = self._upstream.routes
         brokers = {info.name for info in await routes.brokers()}
-        told = await self._tell_all(brokers, join)
+        told = await self._tell_all(user, brokers, join)
         known = routes.known(join.topic)
         if known is None or brokers - set(known.readable_brokers):
             routes.forget(join.topic)
         return told
 
-    async def _tell_all(self, brokers: set[str], join: link.Join) -> list[list[str]]:
-        return await asyncio.gather(*(self._tell(broker, join) for broker in sorted(brokers)))
+    async def _tell_all(self, user: str, brokers: set[str], join: link.Join) -> list[list[str]]:
+        return await asyncio.gather(*(self._tell(user, broker, join) for broker in sorted(brokers)))
 
-    async def _tell(self, broker: str, join: link.Join) -> list[str]:
+    async def _tell(self, user: str, broker: str, join: link.Join) -> list[str]:
         """A broker that does not answer knows nobody: its queues cannot be pulled either."""
         own = link.Join()
         own.CopyFrom(join)
         try:
             call = link.Call(join=own)
-            reply = await self._upstream.call_of_group(join.group, broker, call)
+            reply = await self._upstream.call_of_group(join.group, user, broker, call)
             return list(reply.join.members)
         except Unavailable as down:
             self._upstream.log.warning("join.untold", broker=broker, reason=str(down))

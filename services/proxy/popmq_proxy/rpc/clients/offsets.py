@@ -37,7 +37,7 @@ class OffsetsHandler:
             client_id=ctx.client_id,
         )
         call = link.Call(commit_offset=commit)
-        await self._upstream.call_of_group(group, broker_of(queue), call)
+        await self._upstream.call_of_group(group, ctx.user, broker_of(queue), call)
         return service.UpdateOffsetResponse(status=ok())
 
     async def get_offset(
@@ -49,11 +49,11 @@ class OffsetsHandler:
         group, topic, broker = ctx.stored(request.group), ctx.stored(queue.topic), broker_of(queue)
         call = link.Call(get_offset=link.GetOffset(group=group, topic=topic, queue_id=queue.id))
         try:
-            reply = await upstream.call_of_group(group, broker, call)
+            reply = await upstream.call_of_group(group, ctx.user, broker, call)
         except OffsetNotFound:
             if not is_user_topic(topic):
                 raise
-            brokers = (await upstream.topic_routes(topic)).readable_brokers
+            brokers = (await upstream.topic_routes(topic, ctx.user)).readable_brokers
             if not await upstream.starts.catch_up(group, topic, broker, brokers):
                 raise
             reply = await upstream.call(broker, call)
@@ -67,8 +67,8 @@ class OffsetsHandler:
         check_group(group)
         time_ms = _time_ms(request.policy, request)
         start = From(_FROM[request.policy], time_ms)
-        found = await self._upstream.topic_routes(topic)
-        await self._upstream.group(group)  # made on first use
+        found = await self._upstream.topic_routes(topic, ctx.user)
+        await self._upstream.group(group, ctx.user)  # made on first use
         await self._upstream.starts.fix(group, topic, found.readable_brokers, start)
         return consumer.FixStartResponse(status=ok())
 

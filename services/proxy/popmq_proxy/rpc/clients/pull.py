@@ -105,7 +105,7 @@ class PullHandler:
         timeout_ms = pull.poll_ms + upstream.config.call_timeout_ms
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())
         call = link.Call(pull=pull)
-        poll = upstream.call_of_group(group, broker_of(queue), call, timeout_ms)
+        poll = upstream.call_of_group(group, ctx.user, broker_of(queue), call, timeout_ms)
         reply = await while_it_lives(session, poll)
         return link.PullReply(next_offset=request.offset) if reply is None else reply.pull
 

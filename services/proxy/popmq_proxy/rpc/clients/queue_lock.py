@@ -35,9 +35,10 @@ class QueueLockHandler:
         wanted: dict[tuple[str, str], list[v2.MessageQueue]] = defaultdict(list)
         for queue in request.message_queues:
             wanted[broker_of(queue), ctx.stored(queue.topic)].append(queue)
-        await self._upstream.group(group)  # made on first use
+        await self._upstream.group(group, ctx.user)  # made on first use
         calls = [
             self._ask(
+                ctx.user,
                 broker,
                 link.LockQueues(
                     group=group,
@@ -59,10 +60,10 @@ class QueueLockHandler:
             response.life.FromMilliseconds(life_ms)
         return response
 
-    async def _ask(self, broker: str, lock: link.LockQueues) -> link.LockQueuesReply:
+    async def _ask(self, user: str, broker: str, lock: link.LockQueues) -> link.LockQueuesReply:
         try:
             call = link.Call(lock_queues=lock)
-            return (await self._upstream.call_of_group(lock.group, broker, call)).lock_queues
+            return (await self._upstream.call_of_group(lock.group, user, broker, call)).lock_queues
         except Unavailable as down:
             self._upstream.log.warning("lock.unasked", broker=broker, reason=str(down))
             return link.LockQueuesReply()

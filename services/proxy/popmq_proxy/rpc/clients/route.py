@@ -16,7 +16,7 @@ class RouteHandler:
     async def query_route(
         self, ctx: CallContext, request: service.QueryRouteRequest
     ) -> service.QueryRouteResponse:
-        found = await self._upstream.topic_routes(ctx.stored(request.topic))
+        found = await self._upstream.topic_routes(ctx.stored(request.topic), ctx.user)
         endpoints = self._endpoints(request.endpoints)
         queues = routes.message_queues(found, request.topic, endpoints)
         return service.QueryRouteResponse(status=ok(), message_queues=queues)
@@ -26,8 +26,8 @@ class RouteHandler:
     ) -> service.QueryAssignmentResponse:
         topic, group = ctx.stored(request.topic), ctx.stored(request.group)
         check_group(group)
-        found = await self._upstream.topic_routes(topic)
-        config = await self._upstream.group(group)
+        found = await self._upstream.topic_routes(topic, ctx.user)
+        config = await self._upstream.group(group, ctx.user)
         endpoints = self._endpoints(request.endpoints)
         assigned = routes.assignments(found, request.topic, endpoints, fifo=config.fifo)
         if not assigned:

@@ -41,7 +41,9 @@ class SendBackHandler:
         if request.HasField("delay"):
             back.delay_ms = duration_ms(request.delay)
         call = link.Call(send_back=back)
-        done = (await self._upstream.call_of_group(group, broker_of(queue), call)).send_back
+        done = (
+            await self._upstream.call_of_group(group, ctx.user, broker_of(queue), call)
+        ).send_back
         return consumer.SendBackResponse(
             status=ok(), dead=done.topic.startswith(DEAD_LETTER_PREFIX), level=done.level
         )

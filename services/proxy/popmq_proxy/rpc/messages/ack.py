@@ -121,7 +121,7 @@ class AckHandler:
             call = link.Call(forward_dead_letter=forward)
             await self._upstream.call_there(ctx, broker, call, handles=[forward.handle])
         else:
-            for broker in (await self._upstream.topic_routes(topic)).readable_brokers:
+            for broker in (await self._upstream.topic_routes(topic, ctx.user)).readable_brokers:
                 await self._upstream.call(broker, link.Call(forward_dead_letter=forward))
         return service.ForwardMessageToDeadLetterQueueResponse(status=ok())
 

@@ -153,8 +153,8 @@ class PopAnywhere:
                 reply = await upstream.call(broker, call, timeout_ms)
         except (GroupNotFound, StartNotFixed) as lacking:
             if isinstance(lacking, GroupNotFound):
-                await upstream.regain_group(pop.group)
-            brokers = (await upstream.topic_routes(pop.topic)).readable_brokers
+                await upstream.regain_group(pop.group, ctx.user)
+            brokers = (await upstream.topic_routes(pop.topic, ctx.user)).readable_brokers
             await upstream.starts.fix_at(pop.group, pop.topic, broker, brokers)
             reply = await upstream.call(broker, call, timeout_ms)
         return reply.pop.messages

@@ -22,7 +22,7 @@ class RecallHandler:
     ) -> service.RecallMessageResponse:
         """Raises `InvalidRecallHandle`, `TopicNotFound`, `RecallTooLate`, `NothingToRecall`."""
         topic = ctx.stored(request.topic)
-        await self._upstream.topic_routes(topic)
+        await self._upstream.topic_routes(topic, ctx.user)
         handle = recall_handle.decode(request.recall_handle, topic)
         await self._upstream.routes.brokers()
         if not self._upstream.routes.knows(handle.broker):  # one in a restart is known

@@ -156,8 +156,8 @@ class ReceiveHandler:
 
     async def _pop(self, ctx: CallContext, asked_broker: str, pop: link.Pop) -> Delivery:
         upstream = self._upstream
-        found = await upstream.topic_routes(pop.topic)
-        group = await upstream.group(pop.group)  # made on first use
+        found = await upstream.topic_routes(pop.topic, ctx.user)
+        group = await upstream.group(pop.group, ctx.user)  # made on first use
         await upstream.starts.fix(pop.group, pop.topic, found.readable_brokers)
         brokers = self._brokers(asked_broker, pop, found.readable_brokers)
         session = upstream.sessions.seen(ctx.client_id, upstream.clock.now_ms())

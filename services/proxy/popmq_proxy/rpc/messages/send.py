@@ -90,10 +90,10 @@ class SendHandler:
         made of a request."""
         if isinstance(request, SendPlan):
             plan, topic = request, request.topic
-            found = await self._upstream.topic_routes(topic)
+            found = await self._upstream.topic_routes(topic, ctx.user)
         else:
             topic = self._topic(ctx, request)
-            found = await self._upstream.topic_routes(topic)
+            found = await self._upstream.topic_routes(topic, ctx.user)
             plan = self._plan(topic, found, request, ctx.peer)
         _, message_ids, results, free, bound, messages = plan
         for to_send, batch in free.items():

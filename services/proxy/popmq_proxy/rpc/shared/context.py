@@ -30,10 +30,11 @@ from popmq_proxy.clients.brokers import Brokers, Replying
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.messages.resource import stored_name
-from popmq_proxy.core.routing import order_conf
 from popmq_proxy.core.routing.routes import TopicRoutes
 from popmq_proxy.producers import Producers
 from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
+from popmq_proxy.rpc.shared.client_connection import ClientConnection
+from popmq_proxy.rpc.shared.first_use import FirstUse
 from popmq_proxy.rpc.shared.start_fixer import StartFixer
 from popmq_proxy.sessions import Sessions
 
@@ -65,6 +66,8 @@ class CallContext(NamedTuple):
     """authorization and x-mq-date-time of a signed request."""
     certificate_user: str = ""
     """Whom the client's certificate names; only a certificate that was checked is asked."""
+    connection: ClientConnection | None = None
+    """On which it came; None: its front does not tell."""
     user: str = ""
     """Who sends it; empty where nobody is asked who they are."""
 
@@ -113,6 +116,7 @@ class Upstream:
         self.log = log
         self.port = config.port
         """Where clients without TLS come in; the real one once the front is bound."""
+        self.first_use = FirstUse(config)
         self.producers = Producers()
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
         self.stopping = asyncio.Event()
@@ -126,35 +130,26 @@ class Upstream:
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
         self._waiting_count = 0
 
-    async def topic_routes(self, topic: str) -> TopicRoutes:
-        """Routes of a user's topic, made on first use if the configuration says so.
+    async def topic_routes(self, topic: str, user: str) -> TopicRoutes:
+        """Routes of a user's topic, made on first use if the configuration says so; `user`: whose.
 
-        Raises `IllegalTopic`, `TopicNotFound`, `NameserverDown`.
+        Raises `IllegalTopic`, `TopicNotFound`, `NameserverDown`, `LimitReached`, `FirstUseLimit`.
         """
         known = self.routes.known(topic)
         if known is not None:
             return known
         check_topic(topic)
+        first_use = self.first_use
         try:
             return await self._find_routes(topic)
         except TopicNotFound:
-            makes_topics = self.config.create_topics and not self.config.authorization
-            if not makes_topics or topic.startswith("%"):
+            if not first_use.makes_topics or topic.startswith("%"):
                 raise
-        count = self.config.create_topic_queues
+        first_use.check(user)
         brokers = [info.name for info in await self.routes.brokers()]
-        config = link.TopicConfig(
-            name=topic,
-            read_queues=count,
-            write_queues=count,
-            perm=6,
-            message_type="MIXED",
-            order_conf=order_conf.conf_of(brokers, count),
-        )
-        # No route may mean that its broker is just starting and has it: it must stay as it is.
-        put = link.PutTopic(topic=config, only_new=True)
-        await self.on_reachable_brokers(link.Call(put_topic=put))
-        self.log.info("topic.created", topic=topic, queues=count, message_type="MIXED")
+        await self.on_reachable_brokers(first_use.topic(topic, brokers))
+        first_use.made(user)
+        self.log.info("topic.created", topic=topic, user=user)
         self.routes.forget(topic)
         return await self._find_routes(topic)
 
@@ -293,11 +288,11 @@ class Upstream:
             self._waiting_count -= 1
         return False
 
-    async def group(self, group: str) -> link.GroupConfig:
-        """The group's settings, made with the defaults on first use, on every broker; where
-        policies are asked, what may be made is for those who may Create.
+    async def group(self, group: str, user: str) -> link.GroupConfig:
+        """The group's settings, made with the defaults on first use, on every broker, if these
+        allow it; where policies are asked, what may be made is for those who may Create.
 
-        Raises `IllegalGroup`, `GroupNotFound`.
+        Raises `IllegalGroup`, `GroupNotFound`, `LimitReached`, `FirstUseLimit`.
         """
         now_s = time.monotonic()
         kept = self._groups.get(group)
@@ -307,8 +302,11 @@ class Upstream:
         if config is None:
             if self.config.authorization:
                 raise GroupNotFound(group=group)
+            self.first_use.check(user)
             create = link.Call(get_group=link.GetGroup(group=group, create=True))
             replies = await self.on_reachable_brokers(create)
+            if any(reply.get_group.created for reply in replies.values()):
+                self.first_use.made(user)
             config = next(iter(replies.values())).get_group.group
         if len(self._groups) >= GROUPS_KEPT_MAX:
             self._groups.clear()
@@ -326,24 +324,24 @@ class Upstream:
         await self.on_reachable_brokers(link.Call(put_group=put))
         return kept[1]
 
-    async def regain_group(self, group: str) -> None:
+    async def regain_group(self, group: str, user: str) -> None:
         """A broker does not have it: it was added or away when the group was made, or the group was
         deleted. Now it has it."""
         kept = self._groups.get(group)
         if kept is not None:
             self._groups[group] = (-math.inf, kept[1])
-        await self.group(group)
+        await self.group(group, user)
 
     async def call_of_group(
-        self, group: str, broker: str, call: link.Call, timeout_ms: int | None = None
+        self, group: str, user: str, broker: str, call: link.Call, timeout_ms: int | None = None
     ) -> link.Reply:
         """A call about a group, which is made on first use; a broker that does not have it, as it
         was added or away then, gets it before."""
-        await self.group(group)
+        await self.group(group, user)
         try:
             return await self.call(broker, call, timeout_ms)
         except GroupNotFound:
-            await self.regain_group(group)
+            await self.regain_group(group, user)
             return await self.call(broker, call, timeout_ms)
 
     async def group_everywhere(self, group: str) -> link.GroupConfig | None:

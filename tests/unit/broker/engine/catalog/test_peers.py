@@ -1,5 +1,6 @@
 """A broker that a nameserver remembers with another data directory says so until it is accepted."""
 
+import random
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -49,6 +50,15 @@ def test_what_is_accepted_is_this_directory_and_no_other(driver: EngineDriver) -
     driver.wipe()
     driver.broker.peers.remembered_as("another")
     assert replaced(driver) == [NAME]
+
+
+def test_a_peer_that_was_told_of_is_known_behind_a_crash(driver: EngineDriver) -> None:
+    """Else one that comes back on an empty disk would not be noticed."""
+    driver.call(peers=link.Peers(peers=[link.Peer(name="b", identity="x")]))
+    for seed in range(5):
+        driver.crash(random.Random(seed))
+        reply = driver.call(peers=link.Peers(peers=[link.Peer(name="b", identity="fresh")]))
+        assert list(reply.peers.replaced) == ["b"]
 
 
 def test_what_its_peers_are_told_of_each_other_changes_nothing_of_it(

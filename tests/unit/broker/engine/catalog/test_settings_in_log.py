@@ -3,106 +3,22 @@
 import asyncio
 import random
 import shutil
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
 from harness.names import TOPIC
+from harness.setting_histories import KINDS, Step, check, held, rebuilt, take
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from popmq_broker import rebuild
-from popmq_broker.app import open_engine
 from popmq_broker.config import BrokerConfig
 from popmq_broker.core.catalog.catalog import CATALOG_FILE, decode_marks
-from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.store.offline import settings_in_log
-from popmq_common.errors import BadRequest, PopMQError
-from popmq_common.process.clock import VirtualClock
-from popmq_internal.v1 import link_pb2 as link
+from popmq_common.errors import BadRequest
 
-Step = tuple[str, int]
-STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            ("topic", "no topic", "group", "no group", "perm", "access", "peer", "send", "retain")
-        ),
-        st.integers(0, 3),
-    ),
-    max_size=25,
-)
-
-
-def held(state: CatalogState) -> tuple[object, ...]:
-    return (
-        dict(state.topics),
-        dict(state.groups),
-        dict(state.floors),
-        dict(state.peers),
-        state.perm,
-        state.access,
-    )
-
-
-def take(driver: EngineDriver, step: Step) -> None:
-    """One change; what the broker refuses changes nothing."""
-    kind, number = step
-    name = f"n{number}"
-    try:
-        if kind == "topic":
-            topic = link.TopicConfig(
-                name=name, read_queues=number + 1, write_queues=number + 1, message_type="MIXED"
-            )
-            driver.call(put_topic=link.PutTopic(topic=topic))
-        elif kind == "no topic":
-            driver.call(delete_topic=link.DeleteTopic(topic=name))
-        elif kind == "group":
-            group = link.GroupConfig(name=name, max_attempts=number + 1, consume_from="FIRST")
-            driver.call(put_group=link.PutGroup(group=group))
-        elif kind == "no group":
-            driver.call(delete_group=link.DeleteGroup(group=name))
-        elif kind == "perm":
-            driver.call(set_permission=link.SetPermission(perm=4 if number % 2 else 6))
-        elif kind == "peer":
-            peer = link.Peer(name=name, identity=f"id{number}")
-            driver.call(peers=link.Peers(peers=[peer]))
-        elif kind == "access":
-            put_access(driver, number)
-        elif kind == "send":
-            for _ in range(12):
-                driver.send("x" * 900)
-        else:
-            driver.clock.advance(4 * 86_400_000)
-            driver.retain()
-    except PopMQError:
-        pass
-
-
-def put_access(driver: EngineDriver, number: int) -> None:
-    has = driver.broker.state.catalog_state.access.version
-    base = link.AccessVersion(version=has.version, stamp=has.stamp)
-    version = link.AccessVersion(version=has.version + 1, stamp=f"s{number}")
-    table = b'{"users":[{"username":"u%d"}],"acls":[]}' % number
-    driver.call(put_access=link.PutAccess(version=version, base=base, table=table))
-
-
-def rebuilt(driver: EngineDriver, folder: Path) -> tuple[object, ...]:
-    """What a copy of the stopped directory holds whose settings were made from the log alone."""
-    copy = folder / "copy"
-    config = replace(driver.broker.state.runtime.config, data_dir=copy)
-    driver.stop()
-    shutil.copytree(driver.data_dir, copy)
-    driver.go_on()
-    asyncio.run(rebuild.rebuild(config, offsets=False, settings=True))
-
-    async def read() -> tuple[object, ...]:
-        broker = await open_engine(config, VirtualClock())
-        found = held(broker.state.catalog_state)
-        await broker.close()
-        return found
-
-    return asyncio.run(read())
+STEPS = st.lists(st.tuples(st.sampled_from(KINDS), st.integers(0, 3)), max_size=25)
 
 
 @settings(max_examples=25)
@@ -111,17 +27,8 @@ def test_any_history_is_restored_from_the_log_alone(
     tmp_path_factory: pytest.TempPathFactory, steps: list[Step]
 ) -> None:
     folder = tmp_path_factory.mktemp("history")
-    driver = EngineDriver(folder, retention_ms=86_400_000)
-    try:
-        driver.make(queues=1)
-        for step in steps:
-            take(driver, step)
-        wanted = held(driver.broker.state.catalog_state)
-        assert rebuilt(driver, folder) == wanted
-        assert held(driver.broker.state.catalog_state) == wanted
-    finally:
-        driver.close()
-        shutil.rmtree(folder, ignore_errors=True)
+    check(folder, steps)
+    shutil.rmtree(folder)
 
 
 def test_retention_takes_no_settings_out_of_the_log(tmp_path: Path) -> None:

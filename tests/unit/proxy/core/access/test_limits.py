@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_common.errors import IllegalAccessEntry
-from popmq_proxy.core.access.limits import Limits, TokenBucket, check_limits
+from popmq_proxy.core.access.limits import Limits, TokenBucket, ceilings, check_limits
 
 STEPS = st.lists(
     st.tuples(st.floats(0, 2, allow_nan=False), st.integers(1, 40)), min_size=1, max_size=60
@@ -55,3 +55,38 @@ def test_no_subject(subject: str) -> None:
 def test_no_limit_is_negative() -> None:
     with pytest.raises(IllegalAccessEntry, match="0, for none"):
         check_limits(Limits("User:*", -1))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        Limits("Topic:t", calls=1),
+        Limits("Topic:t", connections=1),
+        Limits("Topic:t", creations_per_h=1),
+        Limits("Client:*", creations_per_h=1),
+    ],
+)
+def test_what_a_topic_or_client_cannot_have_is_refused(limits: Limits) -> None:
+    with pytest.raises(IllegalAccessEntry, match="are of users"):
+        check_limits(limits)
+
+
+def test_own_limits_count_instead_of_those_of_everybody_none_of_them_too() -> None:
+    limits = {
+        one.subject: one
+        for one in (Limits("User:*", calls=5), Limits("User:a", calls=9), Limits("User:b", 7))
+    }
+    found = ceilings(limits, "User", lambda one: one.calls)
+    assert found is not None
+    assert [found.of(name) for name in ("a", "b", "c")] == [9, 0, 5]
+    assert ceilings(limits, "Client", lambda one: one.calls) is None
+    assert ceilings(limits, "User", lambda one: one.connections) is None
+
+
+def test_an_hours_worth_fills_within_an_hour() -> None:
+    bucket = TokenBucket(4, 0.0, 3_600.0)
+    for _ in range(4):
+        assert bucket.wait_s(1, 0.0) == 0
+        bucket.take(1)
+    assert bucket.wait_s(1, 0.0) == pytest.approx(900)
+    assert bucket.wait_s(1, 900.0) == pytest.approx(0)

@@ -58,10 +58,10 @@ class Brokers:
     def answers(self, broker: str) -> bool:
         return True
 
-    async def topic_routes(self, topic: str) -> Any:
+    async def topic_routes(self, topic: str, user: str) -> Any:
         return SimpleNamespace(readable_brokers=self.names)
 
-    async def group(self, group: str) -> link.GroupConfig:
+    async def group(self, group: str, user: str) -> link.GroupConfig:
         return link.GroupConfig(name=group, fifo=self._fifo)
 
     async def call_there(

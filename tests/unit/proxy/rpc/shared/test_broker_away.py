@@ -103,7 +103,7 @@ class Proxy:
         self.brokers, self.nameservers = Brokers(), Nameservers()
         self.clock = VirtualClock()
         self.upstream = Upstream(
-            config=ProxyConfig(**settings),
+            config=ProxyConfig(create_topics=True, **settings),
             routes=RouteCache(self.nameservers),
             brokers=self.brokers,  # type: ignore[arg-type]
             clock=self.clock,
@@ -232,17 +232,17 @@ async def test_a_silent_broker_holds_up_no_first_use(proxy: Proxy) -> None:
 
 async def test_topics_are_found_and_made_while_no_nameserver_answers(proxy: Proxy) -> None:
     proxy.nameservers.down = True
-    routes = await proxy.upstream.topic_routes("new")
+    routes = await proxy.upstream.topic_routes("new", "")
     assert [route.broker.name for route in routes] == ["a", "b"]
     assert routes.topic_type == "MIXED"
     assert routes[0].topic.order_conf == "a:8;b:8"
     proxy.upstream.routes.forget("new")
     proxy.brokers.away = {"a"}
-    assert [route.broker.name for route in await proxy.upstream.topic_routes("new")] == ["b"]
+    assert [route.broker.name for route in await proxy.upstream.topic_routes("new", "")] == ["b"]
     proxy.upstream.routes.forget("new")
     proxy.brokers.away = {"a", "b"}
     with pytest.raises(NoBroker):
-        await proxy.upstream.topic_routes("new")
+        await proxy.upstream.topic_routes("new", "")
 
 
 async def test_a_proxy_that_never_heard_of_a_broker_says_that_nameservers_are_down() -> None:
@@ -250,14 +250,14 @@ async def test_a_proxy_that_never_heard_of_a_broker_says_that_nameservers_are_do
     proxy.nameservers.down = True
     failed: PopMQError | None = None
     try:
-        await proxy.upstream.topic_routes("new")
+        await proxy.upstream.topic_routes("new", "")
     except PopMQError as error:
         failed = error
     assert isinstance(failed, NameserverDown)
 
 
 async def test_a_group_is_made_with_the_defaults_when_nobody_has_it(proxy: Proxy) -> None:
-    assert (await proxy.upstream.group("g")).consume_from == "LAST"
+    assert (await proxy.upstream.group("g", "")).consume_from == "LAST"
     assert all("g" in groups for groups in proxy.brokers.groups.values())
 
 
@@ -275,15 +275,15 @@ async def test_a_broker_that_was_added_gets_a_group_as_the_others_have_it(
 ) -> None:
     known.name, known.fifo, known.max_attempts = "g", True, 1_000
     proxy.brokers.groups["a"]["g"] = known
-    assert await proxy.upstream.group("g") == known
+    assert await proxy.upstream.group("g", "") == known
     assert proxy.brokers.groups["b"]["g"] == known
 
 
 async def test_a_broker_that_is_away_gets_the_group_when_it_is_back(proxy: Proxy) -> None:
     proxy.brokers.groups["a"]["g"] = link.GroupConfig(name="g", fifo=True, consume_from="FIRST")
     proxy.brokers.away = {"b"}
-    assert (await proxy.upstream.group("g")).fifo
+    assert (await proxy.upstream.group("g", "")).fifo
     proxy.brokers.away.clear()
     proxy.upstream.forget_group("g")
-    await proxy.upstream.group("g")
+    await proxy.upstream.group("g", "")
     assert proxy.brokers.groups["b"]["g"].fifo

@@ -48,11 +48,11 @@ async def test_t30_ten_thousand_short_lived_groups_leave_nothing(
     broker = OneBroker()
     proxy = upstream(broker)
     for i in range(10_000):
-        await proxy.group(f"g{i}")
+        await proxy.group(f"g{i}", "")
         proxy.sessions.seen(f"c{i}", proxy.clock.now_ms())
     proxy.forget_unused()
     assert len(proxy._groups) == 10_000, "they are still fresh"
-    assert (await proxy.group("g7")).name == "g7"
+    assert (await proxy.group("g7", "")).name == "g7"
     assert broker.asked == 10_000
     monkeypatch.setattr(context, "GROUP_KEPT_S", -1.0)
     proxy.clock.advance(proxy.config.session_expiry_ms + 1)  # type: ignore[attr-defined]

@@ -100,12 +100,13 @@ class HeaderPart:
     """What stood in a block up to the value of the first field that differs each time, from there
     to the next such value, or behind the last one."""
 
-    __slots__ = ("data", "differs", "following", "prepared")
+    __slots__ = ("data", "differs", "following", "is_signed", "prepared")
 
     def __init__(self, data: bytes, differs: bytes) -> None:
         self.data = data
         self.differs = differs
         """The name of the field whose value comes next; empty: the block ends here."""
+        self.is_signed = differs in (_SIGNATURE, _DATE)
         self.following: list[HeaderPart] = []
         """The longest first."""
         self.prepared: Any = None
@@ -132,6 +133,10 @@ class HeaderReader:
         """Of such a block: its grpc-timeout."""
         self.signature: tuple[bytes, bytes] | None = None
         """Of such a block that is signed: its authorization and x-mq-date-time."""
+        self._again: tuple[bytes, bytes, bytes, bytes] = b"", b"", b"", b""
+        """The last authorization and x-mq-date-time, each as it came (its length, the value) and as
+        text: a client's calls of one second have the same."""
+        self._again_signature: tuple[bytes, bytes] | None = None
         self._parts: list[HeaderPart] = []
         """How the last blocks began, the longest first."""
         self._parts_bytes = 0
@@ -176,8 +181,8 @@ class HeaderReader:
     def _find_alike(self, block: bytes) -> HeaderPart | None:
         """The end of an earlier block that was written like this one. Raises `IndexError`."""
         parts, at, end, timeout = self._parts, 0, len(block), None
-        signature = b""
-        date_at = date_stop = date_coded = 0
+        signature = date = b""
+        again = self._again
         while True:
             for part in parts:
                 if block.startswith(part.data, at):
@@ -191,10 +196,19 @@ class HeaderReader:
                     return None
                 self.timeout = timeout
                 if signature:
-                    date = block[date_at:date_stop]
-                    self.signature = signature, _text(date) if date_coded else date
+                    self.signature = self._signature_of(signature, date)
                 return part
-            size = block[at]
+            parts = part.following
+            if part.is_signed:
+                raw = again[0] if name == _SIGNATURE else again[2]
+                if raw and block.startswith(raw, at):
+                    if name == _SIGNATURE:
+                        signature = again[1]
+                    else:
+                        date = again[3]
+                    at += len(raw)
+                    continue
+            begin, size = at, block[at]
             coded = size & 0x80
             at += 1
             size &= 0x7F
@@ -209,10 +223,21 @@ class HeaderReader:
             elif name == _SIGNATURE:
                 value = block[at:stop]
                 signature = _signature_text(value) if coded else value
-            elif name == _DATE:  # of use beside a signature alone
-                date_at, date_stop, date_coded = at, stop, coded
+                if stop - begin <= _SIGNATURE_BYTES_MAX:
+                    again = self._again = block[begin:stop], signature, again[2], again[3]
+            elif name == _DATE:
+                value = block[at:stop]
+                date = _text(value) if coded else value
+                if stop - begin <= _SIGNATURE_BYTES_MAX:
+                    again = self._again = again[0], again[1], block[begin:stop], date
             at = stop
-            parts = part.following
+
+    def _signature_of(self, authorization: bytes, date: bytes) -> tuple[bytes, bytes]:
+        """The same object for the same signature, so that it is known by one look."""
+        last = self._again_signature
+        if last is None or last[0] is not authorization or last[1] is not date:
+            last = self._again_signature = authorization, date
+        return last
 
     def _read_plain(self, block: bytes) -> list[Header] | None:
         """None: it has something unusual, or much. Raises as `FieldReader.read` does."""

@@ -43,6 +43,8 @@ def settings_of(config: ConsoleConfig) -> Mapping[str, tuple[object, str]]:
         "admin secret": ("yes" if config.admin_secret else "no", "--secret-file"),
         "address": (f"{config.host}:{config.port}", "--host, --port"),
         "path prefix": (config.path_prefix or "none", "--path-prefix"),
+        "masks": (str(len(config.masks)) if config.masks else "none", "--mask-file"),
+        "audit reports": (config.audit_dir or "none", "--audit-dir"),
         "host names": (", ".join(config.allowed_hosts) or "addresses alone", "--allowed-host"),
         "read-only": ("yes" if config.read_only else "no", "--read-only"),
         "cookie over HTTPS alone": ("yes" if config.secure_cookie else "no", "--secure-cookie"),
