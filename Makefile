@@ -190,16 +190,17 @@ rocketmq-fixture: setup bench/anchor/lib #> a small directory written by Apache 
 pipelines: setup #: the audit on a local Spark
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py \
+		--ignore tests/pipelines/test_planted_in_export.py --ignore tests/pipelines/test_wide_lives.py \
 		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py \
 		--ignore tests/pipelines/test_rocketmq_store.py
 
 .PHONY: pipelines-long audit pipelines-cluster audit-scale
 pipelines-long: setup #: the audit of random histories, the second reader of store files, RocketMQ's too; many minutes
 	$(BIN)/pytest -q --timeout 1800 --durations 10 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py \
-		tests/pipelines/test_rocketmq_store.py
+		tests/pipelines/test_rocketmq_store.py tests/pipelines/test_wide_lives.py
 
 audit: setup #: a real broker with faults put in behind its back: exported, reconciled, found
-	$(BIN)/pytest -q tests/pipelines/test_audit.py
+	$(BIN)/pytest -q tests/pipelines/test_audit.py tests/pipelines/test_planted_in_export.py
 
 pipelines-cluster: setup #: the same bytes on a Spark cluster of a master and two workers
 	$(BIN)/pytest -q tests/pipelines/cluster

@@ -4,6 +4,7 @@ Exit codes: 0 done or PASS, 1 FAIL, 2 it could not be run, 4 INCOMPLETE, 70 it c
 """
 
 import argparse
+import os
 import sys
 import traceback
 from pathlib import Path
@@ -45,10 +46,12 @@ def parser() -> argparse.ArgumentParser:
 
 def _export(options: argparse.Namespace) -> int:
     from popmq_pipelines.export.snapshot_writer import CannotExport, export
+    from popmq_pipelines.snapshot.seal import BadKey, key_of
 
     try:
-        manifest = export(options.data_dir, options.out, options.snapshot_id)
-    except (CannotExport, OSError) as wrong:
+        key = key_of(os.environ)
+        manifest = export(options.data_dir, options.out, options.snapshot_id, key)
+    except (CannotExport, BadKey, OSError) as wrong:
         return _fail(str(wrong))
     print(f"Snapshot {manifest.snapshot_id} in {options.out}")
     for table, told in manifest.files.items():

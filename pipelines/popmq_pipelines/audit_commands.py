@@ -121,6 +121,7 @@ def _spark(app: str, options: argparse.Namespace, row_count: int | None) -> "Spa
 def _reconcile(options: argparse.Namespace) -> int:
     from popmq_pipelines.jobs.backfill import row_count
     from popmq_pipelines.jobs.reconcile import reconcile
+    from popmq_pipelines.snapshot import seal
     from popmq_pipelines.tables import ledger, ledger_tables, opened_snapshot, session
 
     if not options.snapshot.is_dir():
@@ -129,13 +130,14 @@ def _reconcile(options: argparse.Namespace) -> int:
         return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
     audited: Mapping[str, str] = {}
     try:
+        key = seal.key_of(os.environ)
         if options.out is not None:
             audited = ledger.load(ledger_tables.folder(options.out)).audited
         spark = _spark("popmq-reconcile", options, row_count([options.snapshot]))
-    except (session.JavaMissing, ledger.LedgerDamaged) as wrong:
+    except (session.JavaMissing, ledger.LedgerDamaged, seal.BadKey) as wrong:
         return _fail(str(wrong))
     try:
-        snapshot = opened_snapshot.open_next(options.snapshot, audited)
+        snapshot = opened_snapshot.open_next(options.snapshot, audited, key)
         grace_ms = int(options.grace_s * 1000)
         report = reconcile(spark, snapshot, options.out, grace_ms=grace_ms)
     finally:
@@ -146,6 +148,7 @@ def _reconcile(options: argparse.Namespace) -> int:
 def _backfill(options: argparse.Namespace) -> int:
     from popmq_pipelines.audit.verdict import AuditVerdict
     from popmq_pipelines.jobs.backfill import NoSuchSnapshot, backfill, pending, row_count, too_old
+    from popmq_pipelines.snapshot.seal import BadKey
     from popmq_pipelines.tables import session
     from popmq_pipelines.tables.ledger import LedgerDamaged
 
@@ -170,7 +173,7 @@ def _backfill(options: argparse.Namespace) -> int:
             grace_ms=int(options.grace_s * 1000),
             tell=lambda report, folder: codes.append(_tell(report, folder, options)),
         )
-    except (NoSuchSnapshot, LedgerDamaged) as wrong:
+    except (NoSuchSnapshot, LedgerDamaged, BadKey) as wrong:
         return _fail(str(wrong))
     finally:
         spark.stop()

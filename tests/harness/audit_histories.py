@@ -202,6 +202,8 @@ class FifoHistory(History):
         super().forget(queue_id)
         for waiting in [one for one in self.again if one[0] == queue_id]:
             del self.again[waiting]
+        for place in [one for one in self.ids if one[:2] == (self.topic, queue_id)]:
+            self.ids[place] = (self.ids[place][0], 0)
 
     def expire(self, lease: Lease) -> None:
         message_id, attempt = self.open[lease]

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from popmq_broker.core.leases import checkpoint as ck
-from popmq_common.records.names import REVIVE_GROUP, revive_topic
+from popmq_common.records.names import PASSES_GROUP, REVIVE_GROUP, revive_topic
 from popmq_pipelines.export.parquet_table import arrow_schema
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, digest, encode, load
@@ -94,6 +94,8 @@ class RowLog:
             "sys_flag": 0,
             "body_crc": crc_of(message_id),
             "first_pop_time_ms": START_MS if is_copy else None,
+            "message_group": message_id,
+            "more_properties": None,
         }
         self.tables["commitlog_index"].append(row)
         self.stored[topic, queue_id] += 1
@@ -187,7 +189,14 @@ class RowLog:
 
     def _offsets(self) -> list[Row]:
         users = [
-            {"topic": topic, "consumer_group": group, "queue_id": queue_id, "next_offset": at}
+            {
+                "topic": topic,
+                "consumer_group": group,
+                "queue_id": queue_id,
+                "next_offset": at,
+                "filter_kind": None,
+                "filter": None,
+            }
             for (topic, group, queue_id), at in sorted(self.positions.items())
         ]
         own = [
@@ -199,7 +208,8 @@ class RowLog:
             }
             for queue_id in range(REVIVE_QUEUES)
         ]
-        return users + own
+        told = {"topic": REVIVE, "consumer_group": PASSES_GROUP, "queue_id": 0, "next_offset": 0}
+        return [*users, *own, told]
 
     def _write(self, folder: Path, name: str, begins: int) -> Mapping[str, Any]:
         rows = [row for row in self.tables[name] if row.get("log_offset", begins) >= begins]

@@ -11,7 +11,9 @@ from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 from pyspark.sql import SparkSession
 
+from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases import checkpoint as ck
+from popmq_broker.core.store.queue_entry import tags_code
 from popmq_broker.engine.journal import journal
 from popmq_broker.store.queues.drafts import Draft
 from popmq_common.records import hosts, names, properties, record
@@ -61,6 +63,8 @@ class Saboteur:
             broker=self.runtime.config.name,
         )
         self.append(journal.checkpoint(self.runtime, made, 0, now_ms))
+        queue = self.driver.broker.state.lease_state.table.queues[QueueKey(GROUP, TOPIC, queue_id)]
+        self.expected.add(("position went back", TOPIC, queue_id, queue.position))
         return made
 
     def ack(self, lease: ck.Checkpoint) -> None:
@@ -86,7 +90,7 @@ class Saboteur:
             queue_id=queue_id,
             body=body,
             properties=properties.encode(named),
-            tags_code=0,
+            tags_code=tags_code(named.get(properties.TAGS, "")),
             sys_flag=0,
             flag=0,
             born_timestamp_ms=self.driver.clock.now_ms(),
@@ -119,6 +123,7 @@ class Saboteur:
             assert self.driver.ack(message.handle) == [1]
         finally:
             store.append = append
+        self.expected.add(("position gone", TOPIC, 0, 0))  # of nobody
         self._expect_forgotten_lease(message.receipt.queue_id, message.receipt.queue_offset)
 
     def stuck_checkpoint(self, queue_id: int, offset: int) -> None:

@@ -9,9 +9,10 @@ from harness.audit_histories import World
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import leases, queues
+from popmq_pipelines.audit import leases
 from popmq_pipelines.audit.clock import went_back
-from popmq_pipelines.audit.queues import BUCKET, BUCKET_BITS, PLACE
+from popmq_pipelines.frames import queues
+from popmq_pipelines.frames.queues import BUCKET, BUCKET_BITS, PLACE
 from popmq_pipelines.tables import opened_snapshot
 
 pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]

@@ -94,8 +94,14 @@ def take_row(snapshot: Path, table: str, number: int) -> dict[str, Any]:
     path = snapshot / f"{table}.parquet"
     rows = pq.read_table(path, partitioning=None)
     taken: dict[str, Any] = rows.slice(number, 1).to_pylist()[0]
-    pq.write_table(rows.take([i for i in range(rows.num_rows) if i != number]), path)
-    resign(snapshot / MANIFEST, table, sha256=digest(path), rows=rows.num_rows - 1)
+    left = rows.take([i for i in range(rows.num_rows) if i != number])
+    pq.write_table(left, path)
+    ranges = {
+        f"{name}_{end}": choose(left.column(name).to_pylist())
+        for name in ("log_offset", "queue_offset")
+        for end, choose in (("min", min), ("max", max))
+    }
+    resign(snapshot / MANIFEST, table, sha256=digest(path), rows=left.num_rows, **ranges)
     return taken
 
 

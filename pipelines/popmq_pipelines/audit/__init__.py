@@ -1,1 +1,1 @@
-"""What the audit computes: gaps, duplicates, leases, latency, and the verdict."""
+"""What the audit computes: what is missing, twice, early, late, out of order; and the verdict."""

@@ -14,14 +14,19 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
-    partitioning,
-    queues,
+    order,
+    pairs,
+    skips,
     summary,
+    waits,
 )
-from popmq_pipelines.audit.findings import union
 from popmq_pipelines.audit.leases import Rules
+from popmq_pipelines.audit.skips import Told
+from popmq_pipelines.audit.waits import Waits
+from popmq_pipelines.frames import partitioning, queues
+from popmq_pipelines.frames.findings import finding, union
 
-DUPLICATE_FAULTS: Final = ("copy without end",)
+DUPLICATE_FAULTS: Final = ("copy without end", "commit without end", "message without mark")
 """Kinds of faults of the log that belong to recon_duplicates; the others to recon_gaps."""
 
 
@@ -40,6 +45,10 @@ class Evidence:
     spans: DataFrame
     faults: DataFrame
     """Findings of the log, of this run and those before."""
+    watermarks: DataFrame
+    """Each queue's oldest and next offset, as the broker knew them at the snapshot's end."""
+    told: Told
+    waits: Waits
     known: Sequence[int]
     judged: Sequence[int]
     whole_log: bool
@@ -63,6 +72,9 @@ class QueueTables:
 class Audit:
     """All but `revive` have a column `epoch`."""
 
+    wakes: DataFrame
+    """What waits, and until when at most."""
+
     messages: DataFrame
     gaps: DataFrame
     duplicates: DataFrame
@@ -72,18 +84,30 @@ class Audit:
 
 
 def log_faults(
-    fresh: Mapping[str, DataFrame], before: DataFrame, *, known_ms: int, watermark: int, last: int
+    fresh: Mapping[str, DataFrame],
+    before: DataFrame,
+    *,
+    known_ms: int,
+    watermark: int,
+    last: int,
+    since: int | None,
 ) -> DataFrame:
     """Findings of the log itself. `fresh`: what is new; `before`: the one record before it, if any;
-    `known_ms`: the latest store time before it; `last`: log offset of the last new record."""
+    `known_ms`: the latest store time before it; `last`: log offset of the last new record;
+    `since`: as `Told` has it."""
     index, acks = fresh["commitlog_index"], fresh["pop_acks"]
-    return union(
-        [
-            gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
-            clock.went_back(index, known_ms=known_ms, watermark=watermark),
-            duplicates.copies_without_end(partitioning.union(index, before), acks, log_last=last),
-        ]
-    )
+    with_before = partitioning.union(index, before)
+    found = [
+        gaps.unexported(index, fresh["pop_checkpoints"], fresh["position_moves"], acks),
+        clock.went_back(index, known_ms=known_ms, watermark=watermark),
+        pairs.copies_without_end(with_before, acks, log_last=last),
+    ]
+    found.append(finding(fresh["queue_faults"], F.col("kind")))
+    found.append(queues.one_id_two_bodies(index))
+    if since is not None:
+        found += pairs.commits(with_before, fresh["half_ends"], since=since, log_last=last)
+        found += pairs.redrives(with_before, fresh["redrives"], since=since, log_last=last)
+    return union(found)
 
 
 def look_at_queues(evidence: Evidence, runs: DataFrame) -> QueueTables:
@@ -117,6 +141,7 @@ def audit(evidence: Evidence, seen: QueueTables, states: DataFrame, rules: Rules
         duplicates=_judged(of, _duplicates(of, seen, states)),
         balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
         latency=latency.latency(newest, latency.journal(of.index)),
+        wakes=epochs.placed(waits.wakes(of.waits, of.told.since), of.spans, of.known),
         revive=summary.revive(
             summary.revive_ends(of.spans),
             states,
@@ -135,6 +160,7 @@ def _gaps(
         seen.doubted, seen.runs, of.spans, whole_log=of.whole_log, judged=of.judged
     )
     return [
+        queues.lost_tails(of.watermarks, of.spans),
         gaps.overdue(states),
         gaps.uncopied(states, kept_from=rules.kept_from),
         holes,
@@ -143,16 +169,41 @@ def _gaps(
         ),
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
+        *_skips(of, seen, states),
+        *_untimely(of, rules),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]
 
 
+def _skips(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame]:
+    if of.told.since is None:
+        return []
+    bounds = skips.bounds(of.told)
+    in_order = order.leases_in_order(of.told, states, seen.unique, bounds)
+    return [
+        *order.out_of_order(in_order),
+        order.attempts(in_order),
+        order.miscounted(states),
+        skips.skipped(of.told, seen.unique, states, bounds),
+        skips.went_back(of.told, states, bounds),
+        skips.gone(bounds),
+    ]
+
+
+def _untimely(of: Evidence, rules: Rules) -> list[DataFrame]:
+    if of.told.since is None:
+        return []
+    return waits.untimely(of.waits, of.index, rules, of.told.since)
+
+
 def _duplicates(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame]:
+    twice = [] if of.told.since is None else waits.twice(of.waits, of.told.since)
     return [
         queues.stored_twice(seen.doubted),
         duplicates.checkpointed_twice(states),
         duplicates.ended_twice(states),
         duplicates.leased_again(states, of.moves),
+        *twice,
         of.faults.where(F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]
 

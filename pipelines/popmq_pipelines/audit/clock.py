@@ -10,8 +10,8 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit.findings import finding
-from popmq_pipelines.audit.queues import PLACE, queued
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.queues import PLACE, queued
 
 SECONDS_BACK: Final = 2
 _SECOND_MS: Final = 1_000

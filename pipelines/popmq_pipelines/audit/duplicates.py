@@ -5,16 +5,13 @@ checkpointed twice      two checkpoints make one lease
 ended twice             two ack records end one lease
 leased while held       handed out again although the group held it
 leased after its end    handed out again although it was acked or a copy was written
-copy without end        a copy was written, but no ack record directly behind it ended the lease
 """
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import GROUP_QUEUE, LEASE
-from popmq_pipelines.audit.queues import PLACE
+from popmq_pipelines.frames.findings import finding
 
 
 def checkpointed_twice(states: DataFrame) -> DataFrame:
@@ -38,20 +35,3 @@ def leased_again(states: DataFrame, moves: DataFrame) -> DataFrame:
     had_ended = F.col("ended_at") < F.col("next_at")
     kind = F.when(had_ended, "leased after its end").otherwise("leased while held")
     return finding(unexplained, kind)
-
-
-def copies_without_end(index: DataFrame, fresh_acks: DataFrame, *, log_last: int) -> DataFrame:
-    """Only copies have a first pop time. The log's last record may still wait for its end.
-
-    `index`: the records that are new, and the last one before them, which may have waited.
-    """
-    is_copy = F.col("first_pop_time_ms").isNotNull() & (
-        F.col("topic").startswith(RETRY_PREFIX) | F.col("topic").startswith(DEAD_LETTER_PREFIX)
-    )
-    answered = fresh_acks.where("expired").select(F.col("previous_log_offset").alias("log_offset"))
-    lone = (
-        index.where(is_copy & (F.col("log_offset") < F.lit(log_last)))
-        .join(answered, on="log_offset", how="left_anti")
-        .select(*PLACE, "log_offset")
-    )
-    return finding(lone, "copy without end")

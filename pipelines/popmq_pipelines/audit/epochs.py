@@ -13,8 +13,8 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.records.names import REVIVE_GROUP
-from popmq_pipelines.audit.partitioning import union
-from popmq_pipelines.audit.queues import PLACE, QUEUE, bounds
+from popmq_pipelines.frames.partitioning import union
+from popmq_pipelines.frames.queues import PLACE, QUEUE, bounds
 
 _NO_END: Final = (1 << 63) - 1
 

@@ -14,10 +14,10 @@ from pyspark.sql import functions as F
 
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_common.records.names import REVIVE_GROUP, REVIVE_PREFIX
-from popmq_pipelines.audit.findings import finding
 from popmq_pipelines.audit.leases import GROUP_QUEUE, LEASE, OPEN
-from popmq_pipelines.audit.partitioning import union
-from popmq_pipelines.audit.queues import PLACE, QUEUE
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.partitioning import union
+from popmq_pipelines.frames.queues import PLACE, QUEUE
 from popmq_pipelines.snapshot.columns import names
 
 JOURNAL_TAGS = [ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG]

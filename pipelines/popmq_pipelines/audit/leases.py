@@ -28,17 +28,28 @@ from typing import Final, NamedTuple
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from popmq_common.records import properties
 from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from popmq_pipelines.audit.partitioning import spread, union
-from popmq_pipelines.audit.queues import PLACE, QUEUE
+from popmq_pipelines.frames.partitioning import spread, union
+from popmq_pipelines.frames.queues import PLACE, QUEUE
 
 GROUP_QUEUE: Final = ["topic", "consumer_group", "queue_id"]
 MESSAGE: Final = [*GROUP_QUEUE, "queue_offset"]
 LEASE: Final = [*MESSAGE, "pop_time_ms", "generation"]
 OPEN: Final = ["in_flight", "overdue"]
 _AT: Final = ["log_offset", "due_ms", "revive_queue_id", "revive_offset"]
+_OF_FIFO: Final = ["is_fifo", "attempt"]
+_OF_COPY: Final = ["copy", "copy_crc", "copy_attempts", "copy_uncounted"]
 _OF_MESSAGE: Final = ["lease_count", "first_pop_ms", "next_at"]
 _RETRIED, _DEAD = 1, 2
+_NO_COPY: Final = {
+    "copy": "int",
+    "copy_crc": "int",
+    "copy_attempts": "int",
+    "copy_uncounted": "boolean",
+}
+_UNCOUNTED: Final = f"{properties.UNCOUNTED}{properties.NAME_END}"
+_DLQ_ATTEMPTS: Final = f"DLQ_ATTEMPTS{properties.NAME_END}([0-9]{{1,9}})"
 STATES: Final = [
     *LEASE,
     *_AT,
@@ -48,6 +59,11 @@ STATES: Final = [
     "ended_at",
     "stored_at",
     "stored_ms",
+    "is_fifo",
+    "attempt",
+    "counted_attempts",
+    "copy_attempts",
+    "copy_uncounted",
     "state",
 ]
 
@@ -87,13 +103,14 @@ def leases(checkpoints: DataFrame) -> DataFrame:
             F.min_by("revive_queue_id", "log_offset").alias("revive_queue_id"),
             F.max_by("revive_offset", "due_ms").alias("revive_offset"),
             F.max("attempt").isNotNull().alias("is_fifo"),
+            F.max("attempt").alias("attempt"),
             (F.sum("same_count") - F.count("*") + 1).alias("checkpoint_count"),
         )
         .withColumn("next_at", F.lead("log_offset").over(later))
         .withColumn("next_generation", F.lead("generation").over(later))
         .withColumn("lease_count", F.count("*").over(of_message))
         .withColumn("first_pop_ms", F.min("pop_time_ms").over(of_message))
-        .select(*LEASE, *_AT, "checkpoint_count", *_OF_MESSAGE, "next_generation", "is_fifo")
+        .select(*LEASE, *_AT, "checkpoint_count", *_OF_MESSAGE, "next_generation", *_OF_FIFO)
     )
 
 
@@ -105,7 +122,19 @@ def copies(index: DataFrame) -> DataFrame:
         F.col("log_offset").alias("previous_log_offset"),
         topic.alias("copy_topic"),
         F.col("body_crc").alias("copy_crc"),
+        _attempts_of_copy().alias("copy_attempts"),
+        F.coalesce(F.instr("more_properties", _UNCOUNTED) > 0, F.lit(False)).alias(
+            "copy_uncounted"
+        ),
     )
+
+
+def _attempts_of_copy() -> Column:
+    """How often its message had been handed out when it was made; null: it does not tell."""
+    told = F.regexp_extract("more_properties", _DLQ_ATTEMPTS, 1)
+    dead = F.when(told != "", told.cast("int"))
+    is_retry = F.col("topic").startswith(RETRY_PREFIX)
+    return F.when(is_retry, F.col("reconsume_times")).otherwise(dead)
 
 
 def ends(acks: DataFrame, copies: DataFrame) -> DataFrame:
@@ -113,11 +142,14 @@ def ends(acks: DataFrame, copies: DataFrame) -> DataFrame:
     expired = (
         acks.where("expired")
         .join(copies, on="previous_log_offset", how="left")
-        .select(*LEASE, "log_offset", "expired", _kind_of_copy().alias("copy"), "copy_crc")
+        .withColumn("copy", _kind_of_copy())
+        .select(*LEASE, "log_offset", "expired", *_OF_COPY)
     )
-    none = F.lit(None).cast("int")
     acked = acks.where(~F.col("expired")).select(
-        *LEASE, "log_offset", "expired", none.alias("copy"), none.alias("copy_crc")
+        *LEASE,
+        "log_offset",
+        "expired",
+        *(F.lit(None).cast(kind).alias(name) for name, kind in _NO_COPY.items()),
     )
     return (
         spread(union(acked, expired), *PLACE)
@@ -125,8 +157,7 @@ def ends(acks: DataFrame, copies: DataFrame) -> DataFrame:
         .agg(
             F.min("log_offset").alias("ended_at"),
             F.min_by("expired", "log_offset").alias("expired"),
-            F.min_by("copy", "log_offset").alias("copy"),
-            F.min_by("copy_crc", "log_offset").alias("copy_crc"),
+            *(F.min_by(name, "log_offset").alias(name) for name in _OF_COPY),
             F.count("*").alias("ack_count"),
         )
     )
@@ -147,6 +178,7 @@ def stored(messages: DataFrame) -> DataFrame:
         *PLACE,
         F.col("log_offset").alias("stored_at"),
         F.col("store_timestamp_ms").alias("stored_ms"),
+        F.col("reconsume_times").alias("counted_before"),
         "body_crc",
     )
 
@@ -169,6 +201,10 @@ def lease_states(
         .join(F.broadcast(first), on=QUEUE, how="left")
         .withColumn("ack_count", F.coalesce(F.col("ack_count"), F.lit(0).cast("bigint")))
         .withColumn("state", _state(rules))
+        .withColumn(
+            "counted_attempts",
+            F.when(F.col("is_fifo"), F.col("attempt") - 1).otherwise(F.col("counted_before")),
+        )
         .select(*STATES)
     )
 

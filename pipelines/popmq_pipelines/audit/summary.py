@@ -5,10 +5,10 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from popmq_common.records.names import REVIVE_GROUP, REVIVE_PREFIX
+from popmq_common.records.names import PASSES_GROUP, REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.audit.latency import minute
 from popmq_pipelines.audit.leases import OPEN
-from popmq_pipelines.audit.partitioning import union
+from popmq_pipelines.frames.partitioning import union
 from popmq_pipelines.snapshot.columns import names
 
 COUNTED: Final = ["acked", "in_flight", "retried", "dead", "voided", "overdue", "uncopied"]
@@ -27,7 +27,7 @@ def groups(states: DataFrame, offsets: DataFrame) -> DataFrame:
     """Which group takes which topic: it was given a message, or has a position."""
     by_lease = states.groupBy("topic", "consumer_group").agg(F.count("*")).drop("count(1)")
     by_position = (
-        offsets.where(F.col("consumer_group") != REVIVE_GROUP)
+        offsets.where(~F.col("consumer_group").isin(REVIVE_GROUP, PASSES_GROUP))
         .groupBy("topic", "consumer_group")
         .agg(F.count("*"))
     )

@@ -23,6 +23,15 @@ TWICE: Final = (
     "checkpointed twice",
     "ended twice",
     "copy without end",
+    "commit without end",
+    "message without mark",
+    "delivered twice",
+    "recalled and delivered",
+    "wait ended twice",
+    "committed twice",
+    "committed and rolled back",
+    "settled twice",
+    "redriven twice",
 )
 """Kinds of findings that say that something is there twice."""
 MINUTES_SHOWN_MAX: Final = 1_440

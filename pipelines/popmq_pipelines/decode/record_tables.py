@@ -31,6 +31,9 @@ _ACK: Final = (
     "t string, topic string, q int, queueId int, pt bigint, popTime bigint, bn string, "
     "brokerName string, aol array<bigint>, ackOffsetList array<bigint>, g int, x int"
 )
+_PASS: Final = "c string, t string, q int, so bigint, k int, f string"
+_FILTER_KINDS: Final = {1: "tags", 2: "sql"}
+_IN_COLUMNS: Final = ("UNIQ_KEY", "TAGS", "__SHARDINGKEY", "1ST_POP_TIME")
 _NACK_KINDS: Final = {1: "counted", 2: "uncounted", 3: "fatal"}
 _OUTCOMES: Final = {
     "COMMITTED": "committed",
@@ -47,6 +50,7 @@ def tables(records: DataFrame) -> dict[str, DataFrame]:
         "commitlog_index": _commitlog_index(records),
         "pop_checkpoints": _pop_checkpoints(checkpoints),
         "position_moves": _position_moves(checkpoints),
+        "passes": _passes(records),
         "pop_acks": _pop_acks(acks),
         "revive_log": _revive_log(records, checkpoints, acks),
         "retry_index": _retry_index(records),
@@ -85,7 +89,21 @@ def _commitlog_index(records: DataFrame) -> DataFrame:
         _with_message_id(records)
         .withColumn("tags", _property("TAGS"))
         .withColumn("first_pop_time_ms", _long(_property("1ST_POP_TIME")))
+        .withColumn("message_group", _property("__SHARDINGKEY"))
+        .withColumn("more_properties", _more_properties())
     )
+
+
+def _more_properties() -> Column:
+    more = f.map_filter("properties", lambda name, _: ~name.isin(*_IN_COLUMNS))
+    text = f.array_join(
+        f.transform(
+            f.map_entries(more),
+            lambda one: f.concat(one["key"], f.lit("\x01"), one["value"], f.lit("\x02")),
+        ),
+        "",
+    )
+    return f.when(~f.col("topic").startswith(REVIVE_PREFIX) & (text != ""), text)
 
 
 def _journal(records: DataFrame, *tags: str) -> DataFrame:
@@ -154,6 +172,25 @@ def _pop_checkpoints(checkpoints: DataFrame) -> DataFrame:
 def _position_moves(checkpoints: DataFrame) -> DataFrame:
     return checkpoints.where(f.size("offsets") == 0).select(
         "*", f.col("start_offset").alias("to_offset"), f.col("pop_time_ms").alias("moved_at_ms")
+    )
+
+
+def _passes(records: DataFrame) -> DataFrame:
+    kind = f.when(f.col("said.k") != 0, f.lit("unknown"))
+    for number, name in _FILTER_KINDS.items():
+        kind = f.when(f.col("said.k") == number, name).otherwise(kind)
+    return (
+        _journal(records, "pass")
+        .withColumn("said", f.from_json("body", _PASS))
+        .select(
+            "*",
+            f.col("said.t").alias("topic"),
+            f.col("said.c").alias("consumer_group"),
+            f.col("said.q").alias("queue_id"),
+            f.col("said.so").alias("from_offset"),
+            kind.alias("filter_kind"),
+            f.when(f.col("said.k") != 0, f.col("said.f")).alias("filter"),
+        )
     )
 
 
@@ -238,6 +275,7 @@ def _redrives(records: DataFrame) -> DataFrame:
         f.get_json_object("body", "$.o").cast("bigint").alias("dead_letter_offset"),
         "log_offset",
         "store_timestamp_ms",
+        "previous_log_offset",
     )
 
 
@@ -301,6 +339,7 @@ def _half_ends(records: DataFrame) -> DataFrame:
         ),
         "log_offset",
         "store_timestamp_ms",
+        "previous_log_offset",
     )
 
 

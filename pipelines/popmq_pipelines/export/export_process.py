@@ -28,7 +28,7 @@ from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import LogScan
 from popmq_pipelines.export.watermarks import Watermarks
 from popmq_pipelines.snapshot import manifest as manifests
-from popmq_pipelines.snapshot import snapshots
+from popmq_pipelines.snapshot import seal, snapshots
 from popmq_pipelines.snapshot.destination import Destination, NoDestination, open_destination
 from popmq_pipelines.snapshot.snapshots import Choice, KeptSnapshot
 
@@ -79,7 +79,7 @@ def read_request(text: str) -> ExportRequest:
 
 
 def run(request: ExportRequest, tell: Callable[[int], None] = lambda _: None) -> Done:
-    """Raises `CannotExport`, `NoDestination`, `OSError`."""
+    """Raises `CannotExport`, `NoDestination`, `BadKey`, `OSError`."""
     from popmq_pipelines.export import snapshot_writer
     from popmq_pipelines.export.rate_limit import RateLimit
 
@@ -109,6 +109,7 @@ def run(request: ExportRequest, tell: Callable[[int], None] = lambda _: None) ->
         previous=previous,
         rate_limit=RateLimit(request.rows_per_s, request.bytes_per_s, _log_growth(before, marks)),
         tell=tell,
+        key=seal.key_of(os.environ),
     )
     return _tidied(request, destination, name, choice.why_whole)
 
@@ -201,7 +202,7 @@ def main() -> int:
         return FAILED
     try:
         done = run(read_request(sys.stdin.read()), tell)
-    except (CannotExport, NoDestination, OSError, Corrupt) as wrong:
+    except (CannotExport, NoDestination, seal.BadKey, OSError, Corrupt) as wrong:
         _say(failed=str(wrong))
         return FAILED
     _say(**result(done), seconds=round(time.monotonic() - began_s, 3))

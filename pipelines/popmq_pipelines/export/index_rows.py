@@ -31,13 +31,14 @@ def says_more(record: Record, properties: Mapping[str, str]) -> bool:
     return topic in _TOPICS or names.TIMER_OF in properties or topic.startswith(_PREFIXES)
 
 
-def of(record: Record, properties: Mapping[str, str]) -> Rows:
-    """Raises `Corrupt`."""
+def of(record: Record, properties: Mapping[str, str], previous_log_offset: int | None) -> Rows:
+    """`previous_log_offset`: the record right before it, with which it may be a pair. Raises
+    `Corrupt`."""
     topic = record.topic
     if topic == HALF_OP_TOPIC:
-        return _half_ends(record)
+        return _half_ends(record, previous_log_offset)
     if topic.startswith(redrive.MARKS_PREFIX):
-        return [_redrive(record)]
+        return [_redrive(record, previous_log_offset)]
     rows = _timer_ends(record, properties)
     if topic == HALF_TOPIC:
         rows.append(_half(record, properties))
@@ -82,10 +83,11 @@ def _dead_letter(record: Record, properties: Mapping[str, str]) -> tuple[str, Ro
     return "dlq_index", (*_place(record, properties), *more)
 
 
-def _redrive(record: Record) -> tuple[str, Row]:
+def _redrive(record: Record, previous_log_offset: int | None) -> tuple[str, Row]:
     offset = redrive.decode_mark(record.body, where=f"{record.topic} at {record.log_offset}")
     group = record.topic.removeprefix(redrive.MARKS_PREFIX)
-    return "redrives", (group, offset, record.log_offset, record.store_timestamp_ms)
+    place = (record.log_offset, record.store_timestamp_ms, previous_log_offset)
+    return "redrives", (group, offset, *place)
 
 
 def _waiting(record: Record, properties: Mapping[str, str]) -> tuple[str, Row]:
@@ -134,7 +136,7 @@ def _half(record: Record, properties: Mapping[str, str]) -> tuple[str, Row]:
     return "half_messages", (*_place(record, properties), *more)
 
 
-def _half_ends(record: Record) -> Rows:
+def _half_ends(record: Record, previous_log_offset: int | None) -> Rows:
     settled = transaction.read_op(record, where=f"{record.topic} at {record.log_offset}")
     outcome = "moved" if settled.moved else "unknown"
     if settled.outcome is not None:
@@ -143,7 +145,7 @@ def _half_ends(record: Record) -> Rows:
         settled.origin_offset if settled.origin_offset >= 0 else None,
         settled.origin_log_offset if settled.origin_log_offset >= 0 else None,
     )
-    place = (record.log_offset, record.store_timestamp_ms)
+    place = (record.log_offset, record.store_timestamp_ms, previous_log_offset)
     return [("half_ends", (half, outcome, *origin, *place)) for half in settled.offsets]
 
 

@@ -1,10 +1,14 @@
 """Records of the revive topic as rows: each in `revive_log`, its leases one by one besides."""
 
 from itertools import zip_longest
+from typing import Final
 
+from popmq_broker.core.groups import passing
+from popmq_broker.core.groups.offsets import Passing
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_common.records.record import Record
 
+FILTER_KINDS: Final = {1: "tags", 2: "sql"}
 Row = tuple[object, ...]
 Rows = list[tuple[str, Row]]
 
@@ -18,8 +22,23 @@ def of(record: Record, tag: str | None, previous_log_offset: int | None) -> tupl
     if tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
         ack = ck.decode_ack(record.body, where=where)
         return _ack_rows(ack, record, previous_log_offset), ack.broker
+    passes: Rows = []
+    if tag == passing.PASS_TAG:
+        passes = [("passes", _pass_row(passing.decode(record.body, where=where), record))]
     unknown = (None, None, None, None, 0, None, None, None, None, None, None, None)
-    return [("revive_log", (*_place(record), record.store_timestamp_ms, "other", *unknown))], ""
+    journal: Row = (*_place(record), record.store_timestamp_ms, "other", *unknown)
+    return [("revive_log", journal), *passes], ""
+
+
+def _pass_row(told: passing.PassRecord, record: Record) -> Row:
+    key = told.key
+    queue = (key.topic, key.group, key.queue_id)
+    return (*queue, told.from_offset, *rejects(told.passing), *_place(record))
+
+
+def rejects(way: Passing) -> tuple[str | None, str | None]:
+    """Kind and expression of the filter."""
+    return (FILTER_KINDS.get(way.kind, "unknown"), way.expression) if way.kind else (None, None)
 
 
 def _place(record: Record) -> tuple[int, int, int]:

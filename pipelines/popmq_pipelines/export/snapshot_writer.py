@@ -20,6 +20,7 @@ from popmq_common.records.record import is_queued
 from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import LogScan, Stored
 from popmq_pipelines.export.parquet_table import TableWriter
+from popmq_pipelines.export.queue_files import QueueFiles
 from popmq_pipelines.export.rate_limit import RECORDS_PER_SLICE, RateLimit
 from popmq_pipelines.export.record_rows import offset_rows, record_rows, watermark_rows
 from popmq_pipelines.export.watermarks import Queues, Watermarks
@@ -27,6 +28,7 @@ from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.destination import Destination, LocalFolder
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest
+from popmq_pipelines.snapshot.seal import SEAL, seal
 
 PROBLEMS_MAX: Final = 20
 """Of one kind; one is enough to make an audit incomplete."""
@@ -71,13 +73,16 @@ class _Seen:
             self.cluster = record.topic.removeprefix(REVIVE_PREFIX)
 
 
-def export(data_dir: Path, into: Path, snapshot_id: str | None = None) -> Manifest:
-    """A whole one, in the folder `into`. Raises `CannotExport`, `OSError`. A snapshot that exists
-    is never written over."""
+def export(
+    data_dir: Path, into: Path, snapshot_id: str | None = None, key: bytes | None = None
+) -> Manifest:
+    """A whole one, in the folder `into`, sealed with `key` if there is one. Raises `CannotExport`,
+    `OSError`. A snapshot that exists is never written over."""
     check(data_dir, into, snapshot_id)
     make_folder(into)
     found = watermarks.found(data_dir)
-    return write(data_dir, LocalFolder(into.parent), into.name, found, snapshot_id=snapshot_id)
+    destination = LocalFolder(into.parent)
+    return write(data_dir, destination, into.name, found, snapshot_id=snapshot_id, key=key)
 
 
 def check(data_dir: Path, into: Path | None, snapshot_id: str | None) -> None:
@@ -104,9 +109,10 @@ def write(
     previous: Previous | None = None,
     rate_limit: RateLimit | None = None,
     tell: Callable[[int], None] = lambda _: None,
+    key: bytes | None = None,
 ) -> Manifest:
     """`previous`: this one goes on from there, and must join. `tell` gets the rows so far, now and
-    then. Raises `OSError`."""
+    then. `key`: the manifest is sealed with it. Raises `OSError`."""
     before = None if previous is None else previous.manifest
     scan = LogScan(
         data_dir / "commitlog",
@@ -116,7 +122,9 @@ def write(
     )
     seen = _Seen(last=-1 if before is None else before.log_last)
     stored = scan if rate_limit is None else _limited(scan, rate_limit, tell)
-    files = _write_tables(iter(stored), marks, seen, destination, folder)
+    running = bool(marks.running_since_ms)
+    queue_files = QueueFiles(data_dir, running=running)
+    files = _write_tables(iter(stored), marks, seen, queue_files, destination, folder)
     problems = [*marks.problems, *([scan.problem] if scan.problem else []), *seen.undecodable]
     problems += _disagreements(marks.queues, seen.queues)
     as_of_ms = marks.as_of_ms or seen.last_ms or (before.as_of_ms if before else 0)
@@ -142,7 +150,13 @@ def write(
         problems=problems,
         files=files,
     )
-    destination.finish(folder, manifests.encode(manifest))
+    data = manifests.encode(manifest)
+    if key is not None:
+        sink = destination.create(folder, SEAL)
+        sink.write(f"{seal(data, key)}\n".encode())
+        sink.sync()
+        sink.close()
+    destination.finish(folder, data)
     return manifest
 
 
@@ -150,6 +164,7 @@ def _write_tables(
     records: Iterator[Stored],
     marks: Watermarks,
     seen: _Seen,
+    queue_files: QueueFiles,
     destination: Destination,
     folder: str,
 ) -> dict[str, dict[str, Any]]:
@@ -165,6 +180,8 @@ def _write_tables(
         previous = seen.last if seen.last >= 0 else None
         for stored in records:
             seen.note(stored)
+            if is_queued(stored.record):
+                queue_files.check(stored.record, stored.size_bytes)
             try:
                 found = record_rows(stored, previous)
             except Corrupt as wrong:
@@ -177,6 +194,8 @@ def _write_tables(
             previous = stored.record.log_offset
         for row in watermark_rows(seen.queues if marks.queues is None else marks.queues):
             writers["queue_watermarks"].add(row)
+        for fault in queue_files.faults():
+            writers["queue_faults"].add(fault)
     return {name: writer.description() for name, writer in writers.items()}
 
 

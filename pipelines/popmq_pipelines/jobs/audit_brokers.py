@@ -8,6 +8,7 @@ BROKER is the last part of a data directory's name. A broker that cannot be read
 before and is not asked about any more, is INCOMPLETE: what it said last is not repeated.
 """
 
+import os
 import shutil
 import sys
 import time
@@ -25,6 +26,7 @@ from popmq_pipelines.jobs.compact import compact
 from popmq_pipelines.report.publish import ReportTargets, publish
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.manifest import NoSnapshot
+from popmq_pipelines.snapshot.seal import BadKey, key_of
 from popmq_pipelines.tables import ledger as ledgers
 from popmq_pipelines.tables import ledger_tables
 from popmq_pipelines.tables.ledger import LedgerDamaged
@@ -46,9 +48,10 @@ def audit_brokers(data_dirs: Sequence[Path], out: Path, start: Start, *, grace_m
         broker = data_dir.name
         snapshot = out / broker / "snapshots" / f"{broker}-{_now()}"
         try:
-            row_count += export(data_dir, snapshot, snapshot.name).row_count
+            key = key_of(os.environ)
+            row_count += export(data_dir, snapshot, snapshot.name, key).row_count
             exported[broker] = snapshot
-        except (CannotExport, OSError) as wrong:
+        except (CannotExport, BadKey, OSError) as wrong:
             codes.append(_unread(out, broker, f"{broker} cannot be read: {wrong}"))
     for broker in _left_out(out, {data_dir.name for data_dir in data_dirs}):
         why = f"{broker} was audited before and is not now: name its data directory as well; or, "

@@ -1,5 +1,6 @@
 """Audit all snapshots of a folder that were not audited yet, or a range of them again."""
 
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,7 @@ from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.jobs.reconcile import reconcile, take_back
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.manifest import NoSnapshot
+from popmq_pipelines.snapshot.seal import key_of
 from popmq_pipelines.tables import ledger as ledgers
 from popmq_pipelines.tables import ledger_tables, opened_snapshot
 from popmq_pipelines.tables.ledger import Ledger
@@ -31,7 +33,8 @@ def backfill(
 ) -> list[Report]:
     """In the order of the log, those that the audit in `out` does not have. With `since` it goes
     back to before that one first; `until` is the last. One that is not whole is passed over: a
-    later one that tells again what it told may go on. Raises `NoSuchSnapshot`, `LedgerDamaged`."""
+    later one that tells again what it told may go on. Raises `NoSuchSnapshot`, `LedgerDamaged`,
+    `BadKey`."""
     folders = in_order(snapshots)
     for wanted in (since, until):
         if wanted is not None and wanted not in {name for name, _ in folders}:
@@ -39,10 +42,11 @@ def backfill(
     if since is not None:
         take_back(out, since)
     reports = []
+    key = key_of(os.environ)
     book = ledger_tables.folder(out)
 
     def judge(folder: Path) -> None:
-        snapshot = opened_snapshot.open_next(folder, ledgers.load(book).audited)
+        snapshot = opened_snapshot.open_next(folder, ledgers.load(book).audited, key)
         report = reconcile(spark, snapshot, out, grace_ms=grace_ms)
         reports.append(report)
         tell(report, folder)

@@ -26,6 +26,7 @@ from popmq_common.records.names import REVIVE_PREFIX
 from popmq_pipelines.decode import entry_check, record_tables, snapshot_diff, store_files
 from popmq_pipelines.export import watermarks
 from popmq_pipelines.export.log_reader import flushed_mark
+from popmq_pipelines.export.record_rows import offset_rows
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest
@@ -62,6 +63,7 @@ def decode(
     tables = record_tables.tables(records)
     tables["consume_offsets"] = _offsets(spark, marks)
     tables["queue_watermarks"] = entry_check.watermarks(entries)
+    tables["queue_faults"] = spark.createDataFrame([], struct("queue_faults"))  # told as problems
     files = {name: store_files.write_table(tables[name], into, name) for name in SNAPSHOT_TABLES}
     store_files.drop_kept(into)
     as_of_ms = marks.as_of_ms or ends["last_ms"] or 0
@@ -153,8 +155,7 @@ def _problems(raw: DataFrame, records: DataFrame, entries: DataFrame) -> list[st
 
 
 def _offsets(spark: SparkSession, marks: watermarks.Watermarks) -> DataFrame:
-    rows = [(key.topic, key.group, key.queue_id, at) for key, at in marks.table.offsets.items()]
-    return spark.createDataFrame(rows, struct("consume_offsets"))
+    return spark.createDataFrame(list(offset_rows(marks.table)), struct("consume_offsets"))
 
 
 def main(arguments: list[str] | None = None) -> int:

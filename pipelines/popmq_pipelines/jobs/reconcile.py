@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import overview, queues
+from popmq_pipelines.audit import overview
 from popmq_pipelines.audit.audit import (
     Audit,
     audit,
@@ -18,6 +18,7 @@ from popmq_pipelines.audit.audit import (
 )
 from popmq_pipelines.audit.leases import OPEN, Rules
 from popmq_pipelines.audit.verdict import Report
+from popmq_pipelines.frames import queues
 from popmq_pipelines.jobs.report import incomplete, lost, report, run_row
 from popmq_pipelines.tables import evidence as gathering
 from popmq_pipelines.tables import ledger as ledgers
@@ -109,7 +110,9 @@ def _judge(
 ) -> Report:
     manifest = snapshot.whole
     fresh = gathering.keep(spark, out, before, snapshot)
-    judged = ledgers.judged(before, fresh.epoch.number, fresh.epoch.touched)
+    judged = ledgers.judged(
+        before, fresh.epoch.number, fresh.epoch.touched, manifest.as_of_ms - grace_ms
+    )
     epoch = replace(fresh.epoch, judged=judged)
     ledger = Ledger(manifest.broker, (*before.epochs, epoch))
     evidence = gathering.gather(spark, out, ledger, fresh, judged)
@@ -129,7 +132,7 @@ def _judge(
         states = kept("states", lease_states(evidence, seen, rules))
         found = audit(evidence, seen, states, rules)
         _write(out, ledger, found)
-        ledger = _closed(out, ledger, states, found.revive)
+        ledger = _closed(out, ledger, states, found)
         told = report(spark, snapshot, out, ledger, evidence.messages, states)
     ledgers.save(ledger_tables.folder(out), ledger)
     return told
@@ -148,7 +151,7 @@ def _write(out: Path, ledger: Ledger, found: Audit) -> None:
     results.write_run(out, "recon_revive", found.revive, epoch.snapshot_id)
 
 
-def _closed(out: Path, ledger: Ledger, states: DataFrame, revive: DataFrame) -> Ledger:
+def _closed(out: Path, ledger: Ledger, states: DataFrame, found: Audit) -> Ledger:
     """The ledger with what the next run has to know of this one."""
     epoch = ledger.epochs[-1]
     open_leases = states.where(F.col("state").isin(OPEN)).groupBy("epoch").agg(F.count("*"))
@@ -156,9 +159,17 @@ def _closed(out: Path, ledger: Ledger, states: DataFrame, revive: DataFrame) -> 
     for number, snapshot_id in ledger.names(epoch.judged).items():
         if any(results.row_count(out, table, snapshot_id) for table in results.FINDINGS):
             still_open.add(number)
-    (journal,) = results.taken(overview.revive_of_run(revive), 1)
+    (journal,) = results.taken(overview.revive_of_run(found.revive), 1)
+    before = ledger.epochs[-2].wakes if len(ledger.epochs) > 1 else {}
+    judged = {str(number) for number in epoch.judged}
+    first = found.wakes.groupBy("epoch").agg(F.min("wakes_ms").alias("wakes_ms"))
+    woken = {str(row["epoch"]): row["wakes_ms"] for row in results.taken(first, EPOCHS_MAX)}
     closed = replace(
         epoch,
+        wakes={
+            **{name: at_ms for name, at_ms in before.items() if name not in judged},
+            **{name: at_ms for name, at_ms in woken.items() if name in judged},
+        },
         still_open=sorted(still_open),
         revive_lag_count=journal["lag_count"],
         oldest_open_age_ms=journal["oldest_open_age_ms"],

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from popmq_pipelines.audit import findings, leases, overview
+from popmq_pipelines.audit import leases, overview
 from popmq_pipelines.audit.verdict import (
     BALANCE_SHOWN_MAX,
     FINDINGS_SHOWN_MAX,
@@ -18,6 +18,7 @@ from popmq_pipelines.audit.verdict import (
     Report,
     judge,
 )
+from popmq_pipelines.frames import findings
 from popmq_pipelines.snapshot.manifest import code_version
 from popmq_pipelines.tables import results
 from popmq_pipelines.tables.ledger import Ledger
@@ -116,7 +117,7 @@ def report(
 
 
 def _first(found: DataFrame, messages: DataFrame) -> list[dict[str, Any]]:
-    return results.taken(findings.shown(found, messages), FINDINGS_SHOWN_MAX)
+    return results.taken(findings.shown(found, messages, FINDINGS_SHOWN_MAX), FINDINGS_SHOWN_MAX)
 
 
 def run_row(told: Report, snapshot: OpenedSnapshot, grace_ms: int) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from popmq_pipelines.snapshot import manifest as manifests
-from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES, STATE_TABLES
+from popmq_pipelines.snapshot.columns import ADDED_TABLES, SNAPSHOT_TABLES, STATE_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, NoSnapshot
 
 LENGTH_MAX: Final = 1_000
@@ -37,7 +37,8 @@ class Chain(NamedTuple):
     def files(self, table: str) -> list[Path]:
         """That make up the table."""
         folders = self.folders[-1:] if table in STATE_TABLES else self.folders
-        return [folder / f"{table}.parquet" for folder in folders]
+        files = [folder / f"{table}.parquet" for folder in folders]
+        return [file for file in files if table not in ADDED_TABLES or file.is_file()]
 
 
 def follow(folder: Path) -> Chain:

@@ -7,6 +7,7 @@ A snapshot (written by `export`, one Parquet file each):
                       often it was handed out, of a FIFO group alone
     position_moves    one row per checkpoint without messages: a position set outright, which voids
                       the leases before it; `to_offset` −1 forgets the queue
+    passes            one row per record that says how a group goes over messages from an offset on
     pop_acks          one row per ended lease. `expired`: not acked, a copy was written for
                       redelivery; `previous_log_offset` is the record right before, where it lies
     consume_offsets   the committed offsets as the broker last wrote them: next to hand out
@@ -21,6 +22,7 @@ A snapshot (written by `export`, one Parquet file each):
     half_messages     one row per half message; `origin_offset` is the first of those written again
     half_ends         what ended one. `outcome`: committed, rolled back, given up, moved (written
                       again), unknown (RocketMQ's op records do not tell)
+    queue_faults      one row per record whose entry in the queue's files is missing, or another one
     queue_watermarks  each queue's oldest and next offset when the snapshot was taken
 
 Of a snapshot that goes on from another one, consume_offsets and queue_watermarks are whole; the
@@ -90,6 +92,8 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("sys_flag", "int"),
         Column("body_crc", "int"),
         Column("first_pop_time_ms", "bigint", nullable=True),  # only copies for redelivery have it
+        Column("message_group", "string", nullable=True),
+        Column("more_properties", "string", nullable=True),  # as they lie in the record
     ),
     "pop_checkpoints": (
         *_QUEUE,
@@ -108,6 +112,13 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("moved_at_ms", "bigint"),
         *_JOURNAL,
     ),
+    "passes": (
+        *_QUEUE,
+        Column("from_offset", "bigint"),
+        Column("filter_kind", "string", nullable=True),  # none: everything is handed out
+        Column("filter", "string", nullable=True),
+        *_JOURNAL,
+    ),
     "pop_acks": (
         *_QUEUE,
         Column("queue_offset", "bigint"),
@@ -117,7 +128,12 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         *_JOURNAL,
         Column("previous_log_offset", "bigint", nullable=True),
     ),
-    "consume_offsets": (*_QUEUE, Column("next_offset", "bigint")),
+    "consume_offsets": (
+        *_QUEUE,
+        Column("next_offset", "bigint"),
+        Column("filter_kind", "string", nullable=True),  # the filter in force, if there is one
+        Column("filter", "string", nullable=True),
+    ),
     "revive_log": (
         *_JOURNAL,
         Column("store_timestamp_ms", "bigint"),
@@ -155,6 +171,7 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("dead_letter_offset", "bigint"),
         Column("log_offset", "bigint"),
         Column("store_timestamp_ms", "bigint"),
+        Column("previous_log_offset", "bigint", nullable=True),
     ),
     "timer_index": (
         *_PLACE,
@@ -189,6 +206,14 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("origin_log_offset", "bigint", nullable=True),
         Column("log_offset", "bigint"),
         Column("store_timestamp_ms", "bigint"),
+        Column("previous_log_offset", "bigint", nullable=True),
+    ),
+    "queue_faults": (
+        Column("kind", "string"),
+        Column("topic", "string"),
+        Column("queue_id", "int"),
+        Column("queue_offset", "bigint"),
+        Column("log_offset", "bigint"),
     ),
     "queue_watermarks": (
         Column("topic", "string"),
@@ -197,6 +222,9 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("max_offset", "bigint"),
     ),
 }
+
+ADDED_TABLES: Final = frozenset({"passes", "queue_faults"})
+"""Older versions do not write them: where a manifest does not name one, it has no rows."""
 
 STATE_TABLES: Final = frozenset({"consume_offsets", "queue_watermarks"})
 """How things are at the snapshot's end; the other tables tell what happened."""
@@ -296,9 +324,12 @@ LEDGER_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
     ),
     "faults": _FINDING,
     "moves": SNAPSHOT_TABLES["position_moves"],
+    "begins": (*_QUEUE, Column("from_offset", "bigint"), Column("log_offset", "bigint")),
+    "positions": SNAPSHOT_TABLES["consume_offsets"],
 }
 """What a run leaves for the next one: of each queue, the offsets that an epoch has; what was found
-of the log itself, which only the run sees that reads it first; its position moves."""
+of the log itself, which only the run sees that reads it first; its position moves; where groups
+began in queues; the positions then."""
 
 
 def names(table: str) -> list[str]:

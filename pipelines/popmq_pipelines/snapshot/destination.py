@@ -16,8 +16,9 @@ from typing import IO, Any, Final, Protocol
 
 from popmq_common.process.private_files import make_folder, opened_privately
 from popmq_pipelines.snapshot.manifest import MANIFEST
+from popmq_pipelines.snapshot.seal import SEAL
 
-_OURS: Final = (".parquet", MANIFEST, f"{MANIFEST}.tmp")
+_OURS: Final = (".parquet", MANIFEST, f"{MANIFEST}.tmp", SEAL)
 
 
 class NoDestination(Exception):

@@ -31,7 +31,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, Final
 
-from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
+from popmq_pipelines.snapshot.columns import ADDED_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES
 
 MANIFEST: Final = "manifest.json"
 _LEGAL_ID = re.compile(r"[A-Za-z0-9._-]{1,128}")
@@ -124,7 +124,8 @@ def own_problems(folder: Path, manifest: Manifest) -> list[str]:
         return [f"schema version {manifest.schema_version}, this code reads {SCHEMA_VERSION}"]
     found = list(manifest.problems)
     for table in SNAPSHOT_TABLES:
-        found += _file_problems(folder, table, manifest.files.get(table))
+        if table in manifest.files or table not in ADDED_TABLES:
+            found += _file_problems(folder, table, manifest.files.get(table))
     return found
 
 

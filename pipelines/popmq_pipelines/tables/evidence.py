@@ -9,11 +9,15 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import epochs
+from popmq_common.records.names import REVIVE_PREFIX
+from popmq_pipelines.audit import epochs, skips, waits
 from popmq_pipelines.audit.audit import Evidence, log_faults
-from popmq_pipelines.audit.partitioning import together, union
-from popmq_pipelines.audit.queues import queued
+from popmq_pipelines.audit.skips import Told
+from popmq_pipelines.audit.waits import Waits
 from popmq_pipelines.export.parquet_table import arrow_schema
+from popmq_pipelines.frames import queues
+from popmq_pipelines.frames.partitioning import together, union
+from popmq_pipelines.frames.queues import queued
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.schemas import struct
 from popmq_pipelines.tables import ledger as ledgers
@@ -22,7 +26,7 @@ from popmq_pipelines.tables.ledger import EPOCHS_MAX, Epoch, Ledger
 from popmq_pipelines.tables.opened_snapshot import OpenedSnapshot
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Fresh:
     """What is new in a snapshot: its rows are in the ledger's folder, its epoch not yet in it."""
 
@@ -30,6 +34,9 @@ class Fresh:
     known: list[int]
     offsets: DataFrame
     spans: DataFrame
+    watermarks: DataFrame
+    offsets_log_end: int
+    kept_from: int
 
 
 def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapshot) -> Fresh:
@@ -47,34 +54,93 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
     spans = ledger_tables.read(spark, out, "spans", known)
     before = records(spark, [newest.last_row] if newest else [])
     last_row = next(iter(results.taken(index.orderBy(F.desc("log_offset")), 1)), None)
-    (latest,) = results.taken(index.agg(F.max("store_timestamp_ms").alias("ms")), 1)
+    latest_ms, told_since, told_since_ms = _times(
+        index, newest, opened_snapshot.told_from(snapshot)
+    )
+    begins = skips.begins(
+        rows["pop_checkpoints"],
+        rows["passes"],
+        rows["position_moves"],
+        since=told_since,
+        since_ms=told_since_ms,
+    )
+    ledger_tables.write(out, number, "begins", begins)
     faults = log_faults(
         rows,
         before,
         known_ms=newest.latest_ms if newest else 0,
         watermark=ledger.watermark,
         last=last_row["log_offset"] if last_row else 0,
+        since=told_since,
     )
     ledger_tables.write(out, number, "faults", faults)
-    offsets = opened_snapshot.read_tables(spark, snapshot)["consume_offsets"]
+    tables = opened_snapshot.read_tables(spark, snapshot)
+    offsets, watermarks = tables["consume_offsets"], tables["queue_watermarks"]
+    ledger_tables.write(out, number, "positions", offsets)
     touched = [number]
-    if newest:  # of the record before only a copy, which may wait for its end, opens its epoch
-        named = epochs.named_places(
-            union(index, before.where(F.col("first_pop_time_ms").isNotNull())),
-            rows["pop_checkpoints"],
-            rows["pop_acks"],
-            rows["position_moves"],
-        )
-        places = union(named, epochs.strange_positions(offsets, spans))
-        found = results.taken(epochs.touched(places, spans, known), EPOCHS_MAX)
-        touched = sorted(row["epoch"] for row in found)
+    if newest:
+        earlier = ledger_tables.read(spark, out, "positions", [newest.number])
+        moved = skips.moved_places(earlier, offsets, rows["position_moves"])
+        strange = epochs.strange_positions(offsets, spans)
+        tails = queues.beyond_the_log(watermarks, spans).select(*queues.PLACE)
+        places = union(_named(rows, before), strange, tails)
+        gone_over = skips.epochs_between(moved, spans)
+        in_all = union(epochs.touched(places, spans, known), gone_over)
+        touched = sorted({row["epoch"] for row in results.taken(in_all, 2 * EPOCHS_MAX)})
     epoch = replace(
         epoch,
         touched=touched,
         last_row=last_row or (newest.last_row if newest else None),
-        latest_ms=max(latest["ms"] or 0, newest.latest_ms if newest else 0),
+        latest_ms=latest_ms,
+        told_since=told_since,
+        told_since_ms=told_since_ms,
+        told_from=opened_snapshot.told_from(snapshot),
     )
-    return Fresh(epoch, known, offsets, spans)
+    return Fresh(
+        epoch=epoch,
+        known=known,
+        offsets=offsets,
+        spans=spans,
+        watermarks=watermarks,
+        offsets_log_end=snapshot.whole.offsets_log_end,
+        kept_from=opened_snapshot.kept_from(snapshot),
+    )
+
+
+def _named(rows: Mapping[str, DataFrame], before: DataFrame) -> DataFrame:
+    """The places that new rows are about. Of the record before them only a copy, which may wait for
+    its end, opens its epoch."""
+    copies = before.where(F.col("first_pop_time_ms").isNotNull())
+    return union(
+        epochs.named_places(
+            union(rows["commitlog_index"], copies),
+            rows["pop_checkpoints"],
+            rows["pop_acks"],
+            rows["position_moves"],
+        ),
+        waits.ended_places(rows["timer_ends"], rows["half_ends"], rows["redrives"]),
+    )
+
+
+def _times(
+    index: DataFrame, newest: Epoch | None, told_from: int | None
+) -> tuple[int, int | None, int]:
+    """The latest store time so far; the log offset from which on it is told how groups go over
+    messages, and that time. `index`: the new records."""
+    is_told = F.col("topic").startswith(REVIVE_PREFIX) & (F.col("queue_id") == 0)
+    is_told &= F.col("queue_offset") >= F.lit(told_from)
+    first_told = F.min(F.when(is_told, F.struct("log_offset", "store_timestamp_ms")))
+    latest = F.max("store_timestamp_ms").alias("ms")
+    (found,) = results.taken(index.agg(latest, first_told.alias("told")), 1)
+    latest_ms = max(found["ms"] or 0, newest.latest_ms if newest else 0)
+    if told_from is None:
+        return latest_ms, None, 0
+    if newest is not None and newest.told_since is not None and newest.told_from == told_from:
+        return latest_ms, newest.told_since, newest.told_since_ms
+    if found["told"] is None:
+        return latest_ms, None, 0
+    since, since_ms = found["told"]
+    return latest_ms, since, since_ms if told_from else 0
 
 
 def _keep_rows(
@@ -136,13 +202,27 @@ def gather(
         return placed if everything else placed.where(F.col("epoch").isin(*judged))
 
     index = rows("commitlog_index")
+    moves = ledger_tables.read(spark, out, "moves", fresh.known)
     first = ledger.epochs[0]
+    told = Told(
+        moves=moves,
+        passes=ledger_tables.read(spark, out, "passes", fresh.known),
+        begins=ledger_tables.read(spark, out, "begins", fresh.known),
+        offsets=fresh.offsets,
+        since=fresh.epoch.told_since,
+        offsets_log_end=fresh.offsets_log_end,
+        whole_log=first.log_from == 0,
+        kept_from=fresh.kept_from,
+    )
     return Evidence(
         index=union(index, records(spark, _rows_before(ledger, sources))),
         messages=of_judged(queued(index)),
         checkpoints=of_judged(rows("pop_checkpoints")).drop("epoch"),
         acks=of_judged(rows("pop_acks")).drop("epoch"),
-        moves=ledger_tables.read(spark, out, "moves", fresh.known),
+        moves=moves,
+        watermarks=fresh.watermarks,
+        told=told,
+        waits=Waits(*(rows(name) for name in Waits._fields)),
         offsets=fresh.offsets,
         spans=fresh.spans,
         faults=ledger_tables.read(spark, out, "faults", fresh.known),

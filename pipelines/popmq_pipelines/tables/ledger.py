@@ -14,8 +14,8 @@ To audit a snapshot again the ledger is rewound to before it; what followed has 
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -49,10 +49,17 @@ class Epoch:
     """The epochs that its rows are about."""
     judged: Sequence[int] = ()
     still_open: Sequence[int] = ()
+    wakes: Mapping[str, int] = field(default_factory=dict)
+    """Epochs of which something waits for its time → when the first of it must have come, in ms."""
     as_of_ms: int = 0
     taken_ms: int = 0
     revive_lag_count: int | None = None
     oldest_open_age_ms: int | None = None
+    told_since: int | None = None
+    """The log offset from which on it is told how groups go over messages; None: it is not."""
+    told_since_ms: int = 0
+    told_from: int | None = None
+    """The same, as an offset of revive queue 0."""
 
     @property
     def moment_ms(self) -> int:
@@ -132,12 +139,15 @@ def problems(ledger: Ledger, manifest: Manifest) -> list[str]:
     return []
 
 
-def judged(ledger: Ledger, number: int, touched: Iterable[int]) -> list[int]:
-    """The epochs that the run of epoch `number` has to judge."""
+def judged(ledger: Ledger, number: int, touched: Iterable[int], as_of_ms: int) -> list[int]:
+    """The epochs that the run of epoch `number` has to judge; `as_of_ms`: its time, less the
+    grace."""
     newest = ledger.newest
     still_open = newest.still_open if newest else ()
+    wakes = newest.wakes if newest else {}
+    woken = [int(name) for name, at_ms in wakes.items() if at_ms <= as_of_ms]
     left = {one.number for one in ledger.epochs} | {number}
-    return sorted({number, *touched, *still_open, *ledger.again} & left)
+    return sorted({number, *touched, *still_open, *woken, *ledger.again} & left)
 
 
 def sources(ledger: Ledger, judged: Sequence[int]) -> list[Epoch]:

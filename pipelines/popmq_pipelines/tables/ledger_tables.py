@@ -9,11 +9,23 @@ from typing import Final
 from pyspark.sql import DataFrame, SparkSession
 
 from popmq_pipelines.audit.epochs import since
-from popmq_pipelines.audit.partitioning import in_one_part, together
+from popmq_pipelines.frames.partitioning import in_one_part, together
 from popmq_pipelines.snapshot.schemas import struct
 from popmq_pipelines.tables.ledger import Epoch
 
-KEPT: Final = ("commitlog_index", "pop_checkpoints", "pop_acks", "position_moves")
+KEPT: Final = (
+    "commitlog_index",
+    "pop_checkpoints",
+    "pop_acks",
+    "position_moves",
+    "passes",
+    "timer_index",
+    "timer_ends",
+    "half_messages",
+    "half_ends",
+    "redrives",
+    "queue_faults",
+)
 """Tables that tell what happened; the others tell how things are, and only the newest counts."""
 
 
@@ -25,6 +37,8 @@ def keep_files(out: Path, number: int, table: str, files: Sequence[Path]) -> Non
     """Have these files of a snapshot in the ledger, in the order of the log; without a second copy
     where the disk allows it."""
     place = _place(out, number) / table
+    if not files:  # an older version did not write the table
+        return
     place.mkdir(parents=True)
     for i, file in enumerate(files):
         target = place / f"part-{i:05}.parquet"
@@ -49,11 +63,7 @@ def size_bytes(out: Path, number: int) -> int:
 
 def rows(spark: SparkSession, out: Path, table: str, epochs: Sequence[Epoch]) -> list[DataFrame]:
     """For each of these epochs the rows that were new to it."""
-    reader = spark.read.schema(struct(table))
-    return [
-        since(together(reader.parquet(str(_place(out, one.number) / table))), one.log_from)
-        for one in epochs
-    ]
+    return [since(read(spark, out, table, [one.number]), one.log_from) for one in epochs]
 
 
 def write(out: Path, number: int, name: str, frame: DataFrame) -> None:
@@ -62,9 +72,9 @@ def write(out: Path, number: int, name: str, frame: DataFrame) -> None:
 
 
 def read(spark: SparkSession, out: Path, name: str, numbers: Sequence[int]) -> DataFrame:
-    if not numbers:
+    places = [str(_place(out, one) / name) for one in numbers if (_place(out, one) / name).is_dir()]
+    if not places:  # an older version did not leave all of them
         return spark.createDataFrame([], struct(name))
-    places = [str(_place(out, number) / name) for number in numbers]
     return together(spark.read.schema(struct(name)).parquet(*places))
 
 

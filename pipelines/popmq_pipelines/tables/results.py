@@ -19,9 +19,9 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType, StructField
 
-from popmq_pipelines.audit import findings
-from popmq_pipelines.audit.partitioning import few, in_one_part, together
-from popmq_pipelines.audit.queues import PLACE
+from popmq_pipelines.frames import findings
+from popmq_pipelines.frames.partitioning import few, in_one_part, together
+from popmq_pipelines.frames.queues import PLACE
 from popmq_pipelines.snapshot import parquet_footer
 from popmq_pipelines.snapshot.columns import AUDIT_TABLES
 from popmq_pipelines.snapshot.manifest import digest

@@ -10,7 +10,7 @@ from typing import Final
 
 from pyspark.sql import SparkSession
 
-from popmq_pipelines.audit.partitioning import PARTITIONS
+from popmq_pipelines.frames.partitioning import PARTITIONS
 
 MASTER: Final = "POPMQ_SPARK_MASTER"
 LOCAL: Final = "local[*]"

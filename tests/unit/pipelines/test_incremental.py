@@ -224,4 +224,4 @@ def test_state_is_that_of_the_last_snapshot(driver: EngineDriver) -> None:
     last = place(export(driver))
     for name in STATE_TABLES:
         assert follow(last).files(name) == [last.resolve() / f"{name}.parquet"]
-    assert ("t", "g", 0, 1) in table(last, "consume_offsets")
+    assert ("t", "g", 0, 1, None, None) in table(last, "consume_offsets")

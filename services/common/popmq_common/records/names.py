@@ -20,6 +20,9 @@ HALF_GROUP: Final = "CID_RMQ_SYS_TRANS"
 WHEEL_GROUP: Final = "CID_RMQ_SYS_POPMQ_WHEEL"
 """Ours: how far the timer's topic was looked through for leases
 (engine/startup/parked_leases.py)."""
+PASSES_GROUP: Final = "CID_RMQ_SYS_POPMQ_PASSES"
+"""Ours: from where on the journal tells how groups go over messages
+(broker/core/groups/passing.py)."""
 SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TOPIC_CHARS_MAX: Final = 127  # what RocketMQ's clients and brokers take

@@ -86,7 +86,7 @@ def test_the_tables_say_what_the_log_says(log: LogWriter, tmp_path: Path) -> Non
     assert acks[2]["previous_log_offset"] == index[5]["log_offset"]
     (move,) = rows(tmp_path / "snap", "position_moves")
     assert (move["to_offset"], move["moved_at_ms"]) == (1, START_MS + 1)
-    assert (TOPIC, GROUP, 0, 1) in [
+    assert (TOPIC, GROUP, 0, 1, None, None) in [
         tuple(row.values()) for row in rows(tmp_path / "snap", "consume_offsets")
     ]
 
@@ -185,8 +185,8 @@ def test_rocketmqs_offsets_are_read(log: LogWriter, tmp_path: Path) -> None:
     log.write_offsets('{"offsetTable":{"orders@billing":{0:123,1:7}}}')
     export(log.data_dir, tmp_path / "snap")
     assert [tuple(row.values()) for row in rows(tmp_path / "snap", "consume_offsets")] == [
-        (TOPIC, GROUP, 0, 123),
-        (TOPIC, GROUP, 1, 7),
+        (TOPIC, GROUP, 0, 123, None, None),
+        (TOPIC, GROUP, 1, 7, None, None),
     ]
 
 

@@ -77,9 +77,16 @@ def test_anything_may_come_first() -> None:
 
 def test_a_run_judges_its_own_epoch_what_it_touches_and_what_is_open() -> None:
     ledger = Ledger("b", (epoch(1), epoch(2), epoch(3, still_open=[2])))
-    assert ledgers.judged(ledger, 4, [4]) == [2, 4]
-    assert ledgers.judged(ledger, 4, [1, 4]) == [1, 2, 4]
-    assert ledgers.judged(ledger, 4, [9]) == [2, 4]  # forgotten
+    assert ledgers.judged(ledger, 4, [4], 0) == [2, 4]
+    assert ledgers.judged(ledger, 4, [1, 4], 0) == [1, 2, 4]
+    assert ledgers.judged(ledger, 4, [9], 0) == [2, 4]  # forgotten
+
+
+def test_what_waits_wakes_its_epoch_at_its_time_and_not_before() -> None:
+    ledger = Ledger("b", (epoch(1), epoch(2), epoch(3, wakes={"1": 500, "2": 600})))
+    assert ledgers.judged(ledger, 4, [4], 499) == [4]
+    assert ledgers.judged(ledger, 4, [4], 500) == [1, 4]
+    assert ledgers.judged(ledger, 4, [4], 600) == [1, 2, 4]
 
 
 def test_going_back_remembers_what_later_runs_had_judged() -> None:
@@ -87,7 +94,7 @@ def test_going_back_remembers_what_later_runs_had_judged() -> None:
     back = ledgers.rewound(ledger, "s3")
     assert [one.number for one in back.epochs] == [1, 2]
     assert back.again == (1, 2)
-    assert ledgers.judged(back, 3, []) == [1, 2, 3]
+    assert ledgers.judged(back, 3, [], 0) == [1, 2, 3]
     assert ledgers.rewound(ledger, "unknown") == ledger
 
 

@@ -2,6 +2,7 @@
 
     {"dataVersion": V, "popmqLogEnd": 4711, "popmqExpired": {"topic@group": {1: 2}},
      "popmqStarts": {"topic@group": [1795478400000, 12]},
+     "popmqPasses": {"topic@group": {"0": [1, "a%7C%7Cb"]}},
      "offsetTable": {"topic@group": {0: 123, 1: 5}}}
 
 RocketMQ writes the queue ids without quotes and reads them either way, and so do we. The revive
@@ -11,7 +12,9 @@ replay at the next start begins behind it (last processed, not next: RocketMQ's 
 is in the table already. `popmqExpired` counts the messages that retention has deleted before the
 group was done with them. `popmqStarts` tells where groups started (core/groups/starts.py): the
 moment in ms, and how many messages were skipped; then, where a consumer named the place itself,
-that place. RocketMQ passes over these names.
+that place. `popmqPasses` has the way in which the group goes over messages of a queue, if it is not
+the one that needs no record (core/groups/passing.py): the filter's kind and its expression, with
+every sign but letters and digits as in a URL. RocketMQ passes over these names.
 
 Source: RocketMQ ConsumerOffsetManager, PopReviveService.
 """
@@ -20,6 +23,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+from urllib.parse import quote, unquote
 
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_common.errors import Corrupt
@@ -35,6 +39,14 @@ class QueueKey(NamedTuple):
     queue_id: int
 
 
+class Passing(NamedTuple):
+    """The way in which a group goes over a queue."""
+
+    kind: int = 0
+    """Of the filter: 0 none, 1 tags, 2 SQL."""
+    expression: str = ""
+
+
 class OffsetTable(NamedTuple):
     log_end: int
     """The log's end when the offsets were taken."""
@@ -43,6 +55,8 @@ class OffsetTable(NamedTuple):
     expired: Mapping[QueueKey, int] = {}
     """Deleted by retention before the group was done with them; queues with none are missing."""
     starts: Mapping[StartKey, GroupStart] = {}
+    passes: Mapping[QueueKey, Passing] = {}
+    """In which way the group goes over messages, where that was told by a record."""
 
 
 def encode(table: OffsetTable, now_ms: int) -> str:
@@ -52,6 +66,8 @@ def encode(table: OffsetTable, now_ms: int) -> str:
         head += f' "popmqExpired": {{\n{_rows(table.expired)}\n }},\n'
     if table.starts:
         head += f' "popmqStarts": {{\n{_start_rows(table.starts)}\n }},\n'
+    if table.passes:
+        head += f' "popmqPasses": {json.dumps(_passes_rows(table.passes))},\n'
     return f'{{\n{head} "offsetTable": {{\n{_rows(table.offsets)}\n }}\n}}\n'
 
 
@@ -85,9 +101,28 @@ def decode(text: str, *, where: str) -> OffsetTable:
             _numbers(fields["offsetTable"]),
             _numbers(fields.get("popmqExpired", {})),
             _starts(fields.get("popmqStarts", {})),
+            _passes(fields.get("popmqPasses", {})),
         )
     except (KeyError, TypeError, ValueError, AttributeError) as wrong:
         raise Corrupt(path=where, offset=0, reason=f"no offset table: {wrong!r}") from wrong
+
+
+def _passes_rows(passes: Mapping[QueueKey, Passing]) -> dict[str, dict[str, list[int | str]]]:
+    """Expressions are quoted: a bare key in one would be taken for a queue's."""
+    rows: dict[str, dict[str, list[int | str]]] = {}
+    for key, (kind, expression) in sorted(passes.items()):
+        queues = rows.setdefault(f"{key.topic}@{key.group}", {})
+        queues[str(key.queue_id)] = [kind, quote(expression, safe="")]
+    return rows
+
+
+def _passes(rows: Mapping[str, Mapping[str, Sequence[Any]]]) -> dict[QueueKey, Passing]:
+    found = {}
+    for name, queues in rows.items():
+        topic, _, group = name.partition("@")
+        for queue, (kind, expression) in queues.items():
+            found[QueueKey(group, topic, int(queue))] = Passing(int(kind), unquote(expression))
+    return found
 
 
 def _numbers(rows: Mapping[str, Mapping[str, int]]) -> dict[QueueKey, int]:

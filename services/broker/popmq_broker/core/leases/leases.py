@@ -24,7 +24,8 @@ from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple
 
-from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.offsets import Passing, QueueKey
+from popmq_broker.core.groups.passing import EVERYTHING
 from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.pop_buffer import Unstored
@@ -62,6 +63,10 @@ class GroupQueueState:
         self.unstored = Unstored()
         """What was handed out and is in no journal: only with pop_buffer=memory."""
         self.committed = position
+        self.told: Passing = EVERYTHING
+        """The way in which messages are gone over, as the journal tells it."""
+        self.told_again = False
+        """It is to be told once more: the position may lie before the place it was told for."""
         self.expired = 0
         """Messages that were deleted before the group was done with them."""
         self.fenced_ms = 0
@@ -173,6 +178,7 @@ class GroupQueueState:
 
     def keep_order(self, *, fifo: bool) -> None:
         """From now on a FIFO group's, or no longer; nothing is `in_use`."""
+        self.doubt_told()
         if self.fifo_queue is not None:
             self.position = self.fifo_queue.first
         self.fifo_queue = FifoQueue(self.position) if fifo else None
@@ -207,9 +213,14 @@ class GroupQueueState:
         self.leases.clear()
         self._ended.clear()
         self.position = self.committed = to
+        self.told, self.told_again = EVERYTHING, False
         if self.fifo_queue is not None:
             self.fifo_queue = FifoQueue(to)
         return dropped
+
+    def doubt_told(self) -> None:
+        """The position may have gone back before the record that told the way: tell it again."""
+        self.told_again = self.told != EVERYTHING
 
 
 class Due(NamedTuple):

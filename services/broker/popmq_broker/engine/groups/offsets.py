@@ -11,6 +11,7 @@ from typing import Any
 
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.core.groups.passing import EVERYTHING
 from popmq_broker.core.store.queue_entry import DAMAGED
 from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.catalog.catalog import Catalog
@@ -22,6 +23,7 @@ from popmq_common.records.names import (
     HALF_GROUP,
     HALF_OP_TOPIC,
     HALF_TOPIC,
+    PASSES_GROUP,
     REVIVE_GROUP,
     TIMER_TOPIC,
     WHEEL_GROUP,
@@ -30,6 +32,11 @@ from popmq_common.records.names import (
 OFFSETS_FILE = "consumerOffset.json"
 TIMER_TOPIC_SEEN = QueueKey(WHEEL_GROUP, TIMER_TOPIC, 0)
 """The file's entry that says how far engine/startup/parked_leases.py has looked."""
+
+
+def passes_key(runtime: Runtime) -> QueueKey:
+    """The file's entry that says from where on the journal tells how groups go over messages."""
+    return QueueKey(PASSES_GROUP, runtime.revive_topic, 0)
 
 
 class Offsets:
@@ -61,7 +68,7 @@ class Offsets:
         await self._runtime.damage.saved_quietly()
         await self._catalog.save()
         table = self.table()
-        snapshot = (table.offsets, table.expired, table.starts)
+        snapshot = (table.offsets, table.expired, table.starts, table.passes)
         if snapshot == self._written:
             return
         await self._runtime.store.durable(table.log_end)
@@ -74,12 +81,15 @@ class Offsets:
         queues = self._lease_state.table.queues
         expired = {key: queue.expired for key, queue in queues.items() if queue.expired}
         starts = dict(self._catalog_state.starts)
-        return OffsetTable(self._runtime.store.log_end, self._snapshot(), expired, starts)
+        passes = {key: queue.told for key, queue in queues.items() if queue.told != EVERYTHING}
+        return OffsetTable(self._runtime.store.log_end, self._snapshot(), expired, starts, passes)
 
     def _snapshot(self) -> dict[QueueKey, int]:
         runtime, lease_state = self._runtime, self._lease_state
         found = {key: queue.needed_from for key, queue in lease_state.table.queues.items()}
         found[TIMER_TOPIC_SEEN] = lease_state.timer_topic_seen
+        if lease_state.passes_from is not None:
+            found[passes_key(runtime)] = lease_state.passes_from
         needed_from = runtime.store.durable_end
         for i in range(runtime.config.revive_queues):
             end = runtime.store.max_offset(runtime.revive_topic, i)

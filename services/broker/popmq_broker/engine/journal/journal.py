@@ -1,6 +1,8 @@
 """Drafts of the revive topic's records: checkpoints, acks, position changes, groups' starts."""
 
+from popmq_broker.core.groups import passing
 from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.passing import PASS_TAG, PassRecord
 from popmq_broker.core.groups.starts import START_TAG, GroupStart, StartKey, encode, record_key
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.grant import Grant
@@ -11,7 +13,7 @@ from popmq_common.records import hosts
 from popmq_common.records import properties as names
 from popmq_common.units import QueueOffset
 
-_TAGS = (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG, START_TAG)
+_TAGS = (ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG, START_TAG, PASS_TAG)
 _CODES = {tag: tags_code(tag) for tag in _TAGS}
 
 
@@ -92,6 +94,12 @@ def start(
     """Where a group starts in a topic, or that it no longer has a start there."""
     body = encode(key, start, was_reset=was_reset)
     return _draft(runtime, START_TAG, record_key(key, now_ms), body, 0, now_ms)
+
+
+def passes(runtime: Runtime, record: PassRecord, now_ms: int) -> Draft:
+    """In which way a group goes over a queue from now on."""
+    body, name = passing.encode(record), passing.record_key(record, now_ms)
+    return _draft(runtime, PASS_TAG, name, body, 0, now_ms)
 
 
 def _draft(

@@ -23,6 +23,7 @@ class LeaseState:
         "_long_polls",
         "_store",
         "buffer",
+        "passes_from",
         "progress",
         "table",
         "timer_topic_seen",
@@ -39,6 +40,8 @@ class LeaseState:
             stay_ms=config.pop_buffer_stay_ms, leases_max=config.pop_buffer_max
         )
         """Grants that are in no journal: empty, but with pop_buffer=memory."""
+        self.passes_from: int | None = None
+        """Offset of revive queue 0 from which on it is told how groups go over messages."""
         self.timer_topic_seen = 0
         """How far the timer's topic was looked through for leases of RocketMQ's."""
 

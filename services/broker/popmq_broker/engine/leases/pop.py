@@ -15,7 +15,8 @@ from dataclasses import dataclass
 
 from popmq_broker.core.filters.filter import Filter, parse_tags
 from popmq_broker.core.filters.sql_filter import parse_sql
-from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.core.groups.offsets import Passing, QueueKey
+from popmq_broker.core.groups.passing import EVERYTHING, PassRecord
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.fifo_queue import FifoQueue
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
@@ -93,7 +94,10 @@ class Pop:
             )
         # Pops before a queue's fence are void; one of the same moment must not be taken for such.
         now_ms = max([now_ms, *(scan.queue.fenced_ms for scan in scans)])
-        appended = self._journal(scans, request, now_ms, revive_queue)
+        way = EVERYTHING
+        if wanted is not None:
+            way = Passing(int(request.filter_kind), request.filter_expression)
+        appended = self._journal(scans, request, way, now_ms, revive_queue)
         self._apply(scans, appended, request, now_ms, revive_queue)
         end_offset = appended[-1].end_offset if appended else None
         more = any(scan.more for scan in scans)
@@ -198,10 +202,18 @@ class Pop:
         return keys
 
     def _journal(
-        self, scans: list[QueueScan], request: link.Pop, now_ms: int, revive_queue: int
+        self,
+        scans: list[QueueScan],
+        request: link.Pop,
+        way: Passing,
+        now_ms: int,
+        revive_queue: int,
     ) -> list[Appended]:
-        """One checkpoint of each queue that gave something and is not buffered."""
-        drafts, ahead = [], []
+        """One checkpoint of each queue that gave something and is not buffered; before them the
+        ways in which queues are gone over, where they changed, which are not returned."""
+        drafts: list[Draft] = []
+        checkpoints: list[Draft] = []
+        ahead = []
         buffering = 0
         for scan in scans:
             count = len(scan.offsets)
@@ -214,10 +226,24 @@ class Pop:
                 buffering += count
             elif count or scan.marks_start:
                 ahead += before_pop(scan.queue)
-                drafts.append(self._draft(scan, request, now_ms, revive_queue))
-        return (
-            append_behind(self._runtime, self._lease_state, ahead, drafts, now_ms) if drafts else []
-        )
+                checkpoints.append(self._draft(scan, request, now_ms, revive_queue))
+            drafts += self._told(scan, way, now_ms)
+        told_count = len(drafts)
+        drafts += checkpoints
+        if not drafts:
+            return []
+        appended = append_behind(self._runtime, self._lease_state, ahead, drafts, now_ms)
+        return appended[told_count:]
+
+    def _told(self, scan: QueueScan, way: Passing, now_ms: int) -> list[Draft]:
+        """The record of the way in which it goes over messages, if it is another one."""
+        queue = scan.queue
+        if (queue.told == way and not queue.told_again) or scan.next_offset <= queue.position:
+            return []
+        scan.tells = way
+        from_offset = scan.start if queue.fifo_queue is None else queue.position
+        record = PassRecord(queue.key, from_offset, way)
+        return [journal.passes(self._runtime, record, now_ms)]
 
     def _draft(
         self,
@@ -260,6 +286,8 @@ class Pop:
             if scan.is_new:
                 lease_state.table.queues[queue.key] = queue
             queue.position = scan.next_offset
+            if scan.tells is not None:
+                queue.told, queue.told_again = scan.tells, False
             lease_state.close(queue.pass_settled())
             if scan.marks_start:
                 next(places)

@@ -9,6 +9,7 @@ from typing import Final
 
 from popmq_broker.core.filters.filter import Filter
 from popmq_broker.core.filters.sql_filter import SqlFilter
+from popmq_broker.core.groups.offsets import Passing
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.core.store.damage import Passer
@@ -56,6 +57,8 @@ class QueueScan:
     """Of a FIFO group: why the attempt before failed."""
     again: bool = False
     """An answer that was lost is given once more; it does not count."""
+    tells: Passing | None = None
+    """The way in which it goes over messages, if the journal does not tell it yet."""
     damaged: bool = False
     """It met messages that cannot be read: more is there when `Damage.saved` returns."""
 

@@ -10,8 +10,9 @@ import heapq
 from collections.abc import Iterator
 from functools import partial
 
-from popmq_broker.core.groups import offsets, starts
-from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
+from popmq_broker.config import PopBuffer
+from popmq_broker.core.groups import offsets, passing, starts
+from popmq_broker.core.groups.offsets import OffsetTable, Passing, QueueKey
 from popmq_broker.core.groups.starts import GroupStart, StartKey
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
@@ -20,7 +21,7 @@ from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.queue_entry import QueueEntry, tag_of
 from popmq_broker.core.transactions.transaction_table import HalfTable
-from popmq_broker.engine.groups.offsets import OFFSETS_FILE
+from popmq_broker.engine.groups.offsets import OFFSETS_FILE, passes_key
 from popmq_broker.engine.journal.catalog_state import LOG_END, CatalogState
 from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.position_changes import FORGET
@@ -55,11 +56,15 @@ def load(
             queue.expired = table.expired.get(key, 0)
             lease_state.table.queues[key] = queue
     catalog_state.starts.update(table.starts)
-    replayed = _replay(runtime, catalog_state, lease_state, table)
+    lease_state.passes_from = _passes_from(runtime, table)
+    told = dict(table.passes)
+    replayed = _replay(runtime, catalog_state, lease_state, table, told)
     _leave_deleted_topics(catalog_state, lease_state)
     for queue in lease_state.table.queues.values():
         _begin_at_oldest(runtime, lease_state, queue)
         queue.committed = queue.position
+        queue.told = told.get(queue.key, passing.EVERYTHING)
+        queue.doubt_told()
         if queue.fifo_queue is not None:
             queue.position = queue.fifo_queue.end_of_known(queue.position)
             lease_state.close(queue.pass_settled())
@@ -98,9 +103,25 @@ def _begin_at_oldest(runtime: Runtime, lease_state: LeaseState, queue: GroupQueu
         lease_state.close(over)
 
 
+def _passes_from(runtime: Runtime, table: OffsetTable) -> int | None:
+    """From where in revive queue 0 the journal tells how groups go over messages: from here on, if
+    an older version or RocketMQ wrote the positions; None: it does not."""
+    if runtime.config.pop_buffer is PopBuffer.MEMORY:
+        return None
+    here = runtime.store.max_offset(runtime.revive_topic, 0)
+    if not table.log_end:
+        return here
+    return min(here, table.offsets.get(passes_key(runtime), here))
+
+
 def _replay(
-    runtime: Runtime, catalog_state: CatalogState, lease_state: LeaseState, table: OffsetTable
+    runtime: Runtime,
+    catalog_state: CatalogState,
+    lease_state: LeaseState,
+    table: OffsetTable,
+    told: dict[QueueKey, Passing],
 ) -> int:
+    """`told`: as the offsets file has it; completed."""
     revive_key = QueueKey(REVIVE_GROUP, runtime.revive_topic, 0)
     streams = [
         _entries(runtime, i, table.offsets.get(revive_key._replace(queue_id=i), -1) + 1)
@@ -120,13 +141,19 @@ def _replay(
             else:
                 if revive_queue == 0:
                     lease_state.progress.position_changed(revive_offset, entry.log_offset)
-                _apply_position_change(
-                    lease_state, checkpoint, table if entry.log_offset < table.log_end else None
-                )
+                is_saved = entry.log_offset < table.log_end
+                _apply_position_change(lease_state, checkpoint, table if is_saved else None)
+                if not is_saved:
+                    told.pop(
+                        QueueKey(checkpoint.group, checkpoint.topic, checkpoint.queue_id), None
+                    )
         elif tag in (ck.ACK_TAG, ck.BATCH_ACK_TAG):
             _apply_ack(lease_state, ck.decode_ack(record.body, where=where))
         elif tag == starts.START_TAG and entry.log_offset >= table.log_end:
             _apply_start(catalog_state, *starts.decode(record.body, where=where))
+        elif tag == passing.PASS_TAG and entry.log_offset >= table.log_end:
+            way = passing.decode(record.body, where=where)
+            told[way.key] = way.passing
         count += 1
     return count
 

@@ -12,9 +12,10 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+from popmq_common.records.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 from popmq_common.records.record import SysFlag
-from popmq_pipelines.audit.findings import finding
-from popmq_pipelines.audit.partitioning import union
+from popmq_pipelines.frames.findings import finding
+from popmq_pipelines.frames.partitioning import union
 
 PREPARED: Final = SysFlag.PREPARED.value  # half messages and rollbacks too: they are in no queue
 QUEUE: Final = ["topic", "queue_id"]
@@ -128,6 +129,46 @@ def stored_twice(doubted: DataFrame) -> DataFrame:
         .select(*PLACE, "log_offset")
     )
     return finding(twice, "stored twice")
+
+
+def beyond_the_log(watermarks: DataFrame, spans: DataFrame) -> DataFrame:
+    """Queues that end behind their last record: from `queue_offset` on, so many offsets."""
+    last = spans.groupBy(*QUEUE).agg(F.max("last_offset").alias("last_offset"))
+    known_to = F.coalesce(F.col("last_offset") + 1, F.col("min_offset"))
+    return (
+        watermarks.where(F.col("max_offset") > F.col("min_offset"))
+        .join(F.broadcast(last), on=QUEUE, how="left")
+        .where(F.col("max_offset") > known_to)
+        .select(
+            *QUEUE,
+            known_to.alias("queue_offset"),
+            (F.col("max_offset") - known_to).alias("offset_count"),
+        )
+    )
+
+
+def lost_tails(watermarks: DataFrame, spans: DataFrame) -> DataFrame:
+    """Findings: messages at a queue's end that the log does not have."""
+    return finding(beyond_the_log(watermarks, spans), "message missing")
+
+
+def one_id_two_bodies(index: DataFrame) -> DataFrame:
+    """Findings: of the messages of one id in a queue the last, if their bodies differ. The topics
+    that a broker keeps for itself have records with a message's id that are not the message."""
+    is_own = F.col("topic").startswith(SYSTEM_TOPIC_PREFIX) | F.col("topic").isin(*SYSTEM_TOPICS)
+    twice = (
+        queued(index)
+        .where(F.col("message_id").isNotNull() & ~is_own)
+        .groupBy(*QUEUE, "message_id")
+        .agg(
+            F.min("body_crc").alias("least"),
+            F.max("body_crc").alias("greatest"),
+            F.max("queue_offset").alias("queue_offset"),
+            F.max("log_offset").alias("log_offset"),
+        )
+        .where(F.col("least") != F.col("greatest"))
+    )
+    return finding(twice, "one id, two bodies")
 
 
 def unique(messages: DataFrame, doubted: DataFrame) -> DataFrame:

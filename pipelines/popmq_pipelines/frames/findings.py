@@ -5,8 +5,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import partitioning
-from popmq_pipelines.audit.verdict import FINDINGS_SHOWN_MAX
+from popmq_pipelines.frames import partitioning
 from popmq_pipelines.snapshot.columns import names
 
 PLACE: Final = ["topic", "queue_id", "queue_offset"]
@@ -45,9 +44,9 @@ ORDER: Final = [
 """It does not change from run to run."""
 
 
-def shown(findings: DataFrame, messages: DataFrame) -> DataFrame:
+def shown(findings: DataFrame, messages: DataFrame, at_most: int) -> DataFrame:
     """The first ones, each with the id of its message if it has one. `messages`: the records."""
-    first = findings.orderBy(*ORDER).limit(FINDINGS_SHOWN_MAX)
+    first = findings.orderBy(*ORDER).limit(at_most)
     named = (
         messages.join(F.broadcast(first.select(*PLACE)), on=PLACE, how="left_semi")
         .groupBy(*PLACE)
