@@ -2,6 +2,7 @@
 
 import json
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -10,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 from pathlib import Path
 
 from popmq_cli.shell.output import EXIT_UNREACHABLE
@@ -20,11 +22,24 @@ CLI_TRIES = 5
 POPMQ = str(Path(sys.executable).with_name("popmq"))
 
 
+PORTS = range(10_000, 32_000)
+"""Below those that the system gives to clients."""
+FIRST = random.SystemRandom().randrange(len(PORTS))
+"""Processes that test side by side begin elsewhere."""
+_ports = cycle([*PORTS[FIRST:], *PORTS[:FIRST]])
+
+
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """One that was not used for long: the client of a test before may still try to come back to a
+    server that is gone, and must not find another one there."""
+    while True:
+        port = next(_ports)
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
 
 
 @dataclass
