@@ -26,14 +26,14 @@ PORTS = range(10_000, 32_000)
 """Below those that the system gives to clients."""
 FIRST = random.SystemRandom().randrange(len(PORTS))
 """Processes that test side by side begin elsewhere."""
-_ports = cycle([*PORTS[FIRST:], *PORTS[:FIRST]])
+_in_turn: Iterator[int] = cycle([*PORTS[FIRST:], *PORTS[:FIRST]])
 
 
 def free_port() -> int:
     """One that was not used for long: the client of a test before may still try to come back to a
     server that is gone, and must not find another one there."""
     while True:
-        port = next(_ports)
+        port = next(_in_turn)
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))
