@@ -16,6 +16,11 @@ LATER_BYTES_MAX: Final = 16 * 1024
 """A message of which something is not decoded keeps all that it came with in memory. One with a
 larger body is decoded at once."""
 
+HANDLE_BLANKS: Final = 8
+"""At least, between the fields of a receipt handle; RocketMQ has nine."""
+HANDLE_BROKER: Final = 5
+"""The field that names the broker."""
+
 
 def _ms(timestamp: Timestamp) -> int:
     return timestamp.seconds * 1000 + timestamp.nanos // 1_000_000
@@ -31,6 +36,11 @@ def _deliver_at_ms(message: v2.Message) -> int | None:
     return _ms(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
 
 
+def _broker(message: v2.Message) -> str:
+    """Of the handle: any broker of the topic may have answered a receive."""
+    return message.system_properties.receipt_handle.split(" ", HANDLE_BROKER + 1)[HANDLE_BROKER]
+
+
 _LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
     "tag": _tag,
     "keys": lambda message: tuple(message.system_properties.keys),
@@ -42,6 +52,7 @@ _LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
     "queue_id": lambda message: message.system_properties.queue_id,
     "trace_context": lambda message: message.system_properties.trace_context,
     "queue_offset": lambda message: message.system_properties.queue_offset,
+    "broker": _broker,
 }
 
 
@@ -63,7 +74,8 @@ class LazyMessage(ReceivedMessage):
 def lazy_message(
     wire: v2.Message, group: str, broker: str, body: bytes, body_error: str
 ) -> LazyMessage:
-    """`body`: unpacked, if it was packed."""
+    """`body`: unpacked, if it was packed. `broker`: that was asked; of one without a handle it is
+    the one that has the message."""
     message: LazyMessage = object.__new__(LazyMessage)
     system = wire.system_properties
     message._wire = wire
@@ -73,8 +85,9 @@ def lazy_message(
     message.body_error = body_error
     message.message_id = system.message_id
     message.message_group = system.message_group if system.HasField("message_group") else None
-    message.broker = broker
-    message.receipt_handle = system.receipt_handle
+    message.receipt_handle = handle = system.receipt_handle
+    if handle.count(" ") < HANDLE_BLANKS:
+        message.broker = broker
     message.holder = None
     message.held_until_s = 0.0
     message.unanswered_s = None

@@ -66,6 +66,18 @@ def test_every_field_is_there() -> None:
     assert "keys=('k1', 'k2')" in repr(message)
 
 
+@pytest.mark.parametrize("body", [b"x", b"x" * (LATER_BYTES_MAX + 1)])
+def test_the_broker_is_the_one_that_has_it(body: bytes) -> None:
+    """A receive asks one broker, and any of the topic may answer."""
+    answered = wire(body)
+    answered.system_properties.receipt_handle = "7 1700000000000 60000 3 0 broker-b 2 7 4711 1 0a"
+    assert convert.incoming(answered, "g", "broker-a").broker == "broker-b"
+
+
+def test_a_handle_of_another_kind_names_no_broker() -> None:
+    assert convert.incoming(wire(), "g", "broker-a").broker == "broker-a"
+
+
 def test_tag_group_and_time() -> None:
     sent = wire(tag="", message_group="mg", trace_context="00-1")
     sent.system_properties.delivery_timestamp.FromMilliseconds(1_800_000_000_001)
