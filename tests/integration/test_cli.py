@@ -3,6 +3,7 @@
 import asyncio
 import json
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,15 @@ def test_dead_letters(server: Server) -> None:
     assert "popmq dlq list dead" in errors
     _, errors = popmq("dlq", "list", "nobody", *at, code=1)
     assert "Consumer group nobody does not exist" in errors
+
+
+def test_dead_letters_are_redriven_at_a_pace(server: Server) -> None:
+    at = ("--endpoint", server.endpoint)
+    given_up(server, "paced")
+    began_s = time.monotonic()
+    done = told("dlq", "redrive", "paced", "--all", "--per-second", "1", *at)
+    assert done["sent"] == 3
+    assert time.monotonic() - began_s >= 2.0
 
 
 def test_dead_letters_are_redriven(server: Server) -> None:

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import re
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -191,6 +192,26 @@ async def test_dead_letters_by_reason_and_redriven(browser: Browser, client: Cli
     assert change.command.startswith("popmq dlq redrive g --id ")
     await browser.get("/dead-letters/g?reason=bank")
     assert "timeout of the bank" in browser.text
+
+
+async def test_dead_letters_are_redriven_at_a_pace(browser: Browser, client: Client) -> None:
+    await dead(client, "a", "a", "a")
+    await browser.get("/dead-letters/g")
+    await browser.post("/dead-letters/g/redrive-preview", 200, all_of="a")
+    chosen = re.findall(r'name="chosen" value="([^"]+)"', browser.page)
+    path, form = "/dead-letters/g/redrive", {"chosen": chosen, "to": "group"}
+    for wrong in ("0", "-1", "many", "1e3"):
+        await browser.post(path, 400, **form, per_second=wrong)
+        await token(browser)
+    await browser.post(path, 400, chosen=chosen * 20, to="group", per_second="1")
+    assert "60 dead letters at 1 a second take longer than 50 s" in browser.text
+    await token(browser)
+    began_s = time.monotonic()
+    await browser.post(path, 200, **form, per_second="1")
+    assert time.monotonic() - began_s >= 2.0
+    assert "3 of 3 dead letters sent again" in " ".join(browser.text.split())
+    (change, *_) = browser.console.changes.all()
+    assert "--per-second 1" not in change.command, "of chosen ones the command sends one at a time"
 
 
 async def token(browser: Browser) -> str:

@@ -1,6 +1,8 @@
 """popmq dlq redrive, popmq dlq purge: send dead letters again, or delete them."""
 
+import asyncio
 import sys
+import time
 from typing import Any
 
 import click
@@ -52,6 +54,9 @@ def filter_options(command: Any) -> Any:
 )
 @click.option("--dry-run", is_flag=True, help="Show how many would be sent; send nothing.")
 @click.option("--limit", type=Number(1), help="Send at most this many.  [default: no limit]")
+@click.option(
+    "--per-second", type=Number(1), help="Send at most this many a second.  [default: no limit]"
+)
 @client_options
 @running
 async def redrive(
@@ -63,6 +68,7 @@ async def redrive(
     only_group: bool,
     dry_run: bool,
     limit: int | None,
+    per_second: int | None,
     endpoint: str,
     as_json: bool,
 ) -> None:
@@ -81,18 +87,24 @@ async def redrive(
         wanted = admin.DeadLetterFilter(reason=reason, topic=topic, message_id=message_id)
         which = admin.RedriveDeadLettersRequest(group=group, filter=wanted)
         request = admin.RedriveRequest(which=which, to_topic=not only_group, dry_run=dry_run)
-        total = await _redrive(stub, request, limit)
+        total = await _redrive(stub, request, limit, None if dry_run else per_second)
     _tell(total, request, as_json=as_json)
 
 
 async def _redrive(
-    stub: "admin_grpc.AdminAsyncStub", request: admin.RedriveRequest, limit: int | None
+    stub: "admin_grpc.AdminAsyncStub",
+    request: admin.RedriveRequest,
+    limit: int | None,
+    per_second: int | None,
 ) -> admin.RedriveDeadLettersResponse:
     """Page after page; the sums, and a cursor if the limit was reached before the end."""
-    total = admin.RedriveDeadLettersResponse()
+    total, began_s = admin.RedriveDeadLettersResponse(), time.monotonic()
+    page = PAGE if per_second is None else min(PAGE, per_second)
     while True:
+        if per_second is not None:
+            await asyncio.sleep(began_s + total.sent / per_second - time.monotonic())
         request.which.cursor = total.cursor
-        request.which.count_max = PAGE if limit is None else min(PAGE, limit - total.sent)
+        request.which.count_max = page if limit is None else min(page, limit - total.sent)
         done = await stub.Redrive(request, timeout=TIMEOUT_S)
         total.sent += done.sent
         total.already += done.already

@@ -1,5 +1,7 @@
 """/dead-letters/GROUP/redrive and /purge: dead letters are sent again, or deleted."""
 
+import asyncio
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -18,6 +20,8 @@ from popmq_console.visit import FormRefused, Visit, named
 CHOSEN_MAX: Final = 1_000
 """Of one action; all of a reason is done in several."""
 LISTED_MAX: Final = 100
+PACED_S_MAX: Final = 50
+"""A page takes no longer; reverse proxies often wait for a minute."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,9 +75,13 @@ async def redrive(visit: Visit) -> Response:
     if to_topic:
         check_name(str(form.get("name", "")), group)
     chosen = await _chosen(visit, group, form)
-    done = await _each_one(visit, group, chosen, to_topic=to_topic, dry_run=False)
+    per_second = _pace(form, len(chosen))
+    if per_second:
+        done = await _at_a_pace(visit, group, chosen, per_second, to_topic=to_topic)
+    else:
+        done = await _each_one(visit, group, chosen, to_topic=to_topic, dry_run=False)
     sent = sum(outcome == "sent" for _, outcome in done)
-    text = _command(group, form, chosen, to_topic=to_topic)
+    text = _command(group, form, chosen, to_topic=to_topic, per_second=per_second)
     visit.note(text, f"{sent} of {counted(len(done), 'dead letter')} sent")
     return visit.page(
         "redriven.html", area="/dead-letters", group=group, done=done, sent=sent, shell=text
@@ -92,6 +100,34 @@ async def _chosen(visit: Visit, group: str, form: FormData) -> list[Chosen]:
     found = await letters(visit, group, wanted, most=5 * CHOSEN_MAX)
     fitting = [one for one in found.found if one.reason == reason and not one.redriven]
     return [Chosen(one.cursor, one.message_id) for one in fitting[:CHOSEN_MAX]]
+
+
+def _pace(form: FormData, count: int) -> int:
+    """Messages a second; 0: as fast as it goes. Raises `FormRefused`."""
+    text = str(form.get("per_second", "")).strip()
+    if not text:
+        return 0
+    if not (text.isascii() and text.isdigit() and 0 < len(text) <= 6 and int(text)):
+        raise FormRefused(f"{text!r} messages a second: write a number from 1 on.")
+    if count > int(text) * PACED_S_MAX:
+        raise FormRefused(
+            f"{counted(count, 'dead letter')} at {text} a second take longer than {PACED_S_MAX} s, "
+            "and a page waits no longer. Choose fewer, or use popmq dlq redrive --per-second."
+        )
+    return int(text)
+
+
+async def _at_a_pace(
+    visit: Visit, group: str, chosen: list[Chosen], per_second: int, *, to_topic: bool
+) -> list[tuple[Chosen, str]]:
+    """So many, and the rest of their second."""
+    done: list[tuple[Chosen, str]] = []
+    began_s = time.monotonic()
+    for at in range(0, len(chosen), per_second):
+        await asyncio.sleep(began_s + at / per_second - time.monotonic())
+        part = chosen[at : at + per_second]
+        done += await _each_one(visit, group, part, to_topic=to_topic, dry_run=False)
+    return done
 
 
 async def _each_one(
@@ -115,10 +151,12 @@ async def _each_one(
     return await each(one, chosen)
 
 
-def _command(group: str, form: FormData, chosen: list[Chosen], *, to_topic: bool) -> str:
+def _command(
+    group: str, form: FormData, chosen: list[Chosen], *, to_topic: bool, per_second: int = 0
+) -> str:
     if "all_of" in form:
-        reason = str(form["all_of"])
-        return command("dlq", "redrive", group, reason=reason, to_topic=to_topic)
+        options = {"reason": str(form["all_of"]), "to_topic": to_topic}
+        return command("dlq", "redrive", group, **options, per_second=per_second or None)
     first = chosen[0].message_id if chosen else "MESSAGE"
     text = command("dlq", "redrive", group, id=first, to_topic=to_topic)
     return text if len(chosen) < 2 else f"{text}  # and {len(chosen) - 1} more, one at a time"
