@@ -172,11 +172,9 @@ def test_dead_letters(server: Server) -> None:
 
 
 def test_dead_letters_are_redriven_at_a_pace(server: Server) -> None:
-    at = ("--endpoint", server.endpoint)
     given_up(server, "paced")
-    began_s = time.monotonic()
-    done = told("dlq", "redrive", "paced", "--all", "--per-second", "1", *at)
-    assert done["sent"] == 3
+    began_s, paced = time.monotonic(), ("--per-second", "1", "--endpoint", server.endpoint)
+    assert told("dlq", "redrive", "paced", "--all", *paced)["sent"] == 3
     assert time.monotonic() - began_s >= 2.0
 
 

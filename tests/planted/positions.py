@@ -120,7 +120,7 @@ FAULTS = (
     ),
     Fault(
         "skip-no-filter",
-        "messages left out, and no filter was told",
+        "messages left out, and no filter is on record",
         took_tag_a,
         filter_is_out,
         tuple(Expected("skipped", offset) for offset in range(0, 10, 2)),
@@ -134,7 +134,7 @@ FAULTS = (
     ),
     Fault(
         "skip-filter",
-        "a tag filter that is told wider than it was",
+        "a tag filter that is wider on record than it was",
         took_tag_a,
         other_filter,
         tuple(Expected("skipped", offset) for offset in range(0, 10, 2)),
