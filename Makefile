@@ -328,7 +328,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen #: flame graphs of broker and 
 .venv-compiled/.ready: .server-python pyproject.toml build_compiled.py $(shell find services -name '*.py')
 	$(SERVER_PYTHON) -m venv --clear .venv-compiled
 	.venv-compiled/bin/pip install --quiet --upgrade pip
-	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet '.[server,sql,redis]' --group dev
+	POPMQ_COMPILE=1 .venv-compiled/bin/pip install --quiet '.[server,console,sql,redis]' --group dev
 	touch $@
 
 .PHONY: compiled

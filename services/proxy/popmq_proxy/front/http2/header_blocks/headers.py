@@ -208,9 +208,8 @@ class HeaderReader:
                         date = again[3]
                     at += len(raw)
                     continue
-            begin, size = at, block[at]
+            begin, size, at = at, block[at], at + 1
             coded = size & 0x80
-            at += 1
             size &= 0x7F
             if size == 0x7F:
                 size, at = _more(block, at)
@@ -257,11 +256,12 @@ class HeaderReader:
             regular = regular or kind != _PSEUDO
             if 0 <= kind <= _REGULAR:
                 found.append((name, _decoded(name, value) if coded else value))
-            if value_at and name in _DIFFER:
+            if name in _DIFFER:
                 ends.append((value_at, stop, name))
             at = stop
         ends.append((end, end, b""))
-        if self.alike is None and not self.malformed and len(ends) <= PLACES_MAX:
+        in_table = not all(value_at for value_at, _, _ in ends)  # what differs has no place then
+        if self.alike is None and not (self.malformed or in_table or len(ends) > PLACES_MAX):
             self._remember(block, ends)
         return found
 

@@ -124,6 +124,16 @@ def test_blocks_that_are_alike_are_known_but_for_what_differs(
         assert ours.signature == ((signature, date) if signature else None)
 
 
+def test_the_last_of_two_signatures_counts_though_it_is_from_the_static_table() -> None:
+    """HPACK's static table has `authorization` with an empty value."""
+    ours = plain_reader(encoder := Encoder())
+    encoder.header_table_size = 0
+    for _ in range(20):
+        sent = [(b"authorization", b"0"), (b"authorization", b"")]
+        assert ours.read(encoder.encode(sent)) == wanted(sent)
+        assert ours.alike is None
+
+
 METADATA = [
     *((b"x-mq-client-id", b"me@4711@0@1x2y3z"), (b"x-mq-language", b"GO")),
     *((b"x-mq-protocol", b"v2"), (b"x-mq-client-version", b"5.1.4")),
