@@ -116,12 +116,14 @@ def figures(
     return found
 
 
-def fill(services: Services, topic: str, messages: int, size: int) -> load.Report:
-    """Send so many messages, in batches."""
+def fill(
+    services: Services, topic: str, messages: int, size: int, *, topics: int = 1
+) -> load.Report:
+    """Send so many messages, in batches; of several topics `topic` is the head of their names."""
     seconds = 60 + messages / PER_S
     flags = ["-mode", "sendbatch", "-topic", topic, "-size", str(size), "-batch", "32"]
     flags += ["-messages", str(-(-messages // 32) * 32), "-inflight", "16", "-conns", "8"]
-    flags += ["-warmup", "0s", "-duration", f"{seconds:g}s"]
+    flags += ["-topics", str(topics), "-warmup", "0s", "-duration", f"{seconds:g}s"]
     report = services.load(flags, seconds)
     if report["sent"] < messages:
         raise BenchFailure(f"only {report['sent']} of {messages} messages could be sent")

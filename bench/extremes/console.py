@@ -16,6 +16,7 @@ from typing import Any, Final
 import grpc
 
 from compare.failure import BenchFailure
+from extremes.backlog import fill
 from extremes.outcome import Figure, Outcome
 from extremes.services import Services
 from extremes.topics import PREFIX, calls, make_group, make_topic
@@ -41,8 +42,6 @@ WARM: Final = 2
 """The first ones, which compile templates, do not count."""
 AT_A_TIME: Final = 8
 SIZE_BYTES: Final = 128
-SENT_PER_S: Final = 2_000
-"""For the time allowed alone."""
 VISITS_EVERY_S: Final = 5.0
 """As a page in a browser asks."""
 ANSWER_S: Final = 30.0
@@ -69,7 +68,7 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
     services.start()
     asyncio.run(_make(services.endpoint, options))
     say(f"{options.topics:,} topics and {options.groups:,} groups are made")
-    _fill(services, options)
+    fill(services, PREFIX, options.messages, SIZE_BYTES, topics=options.used)
     say(f"{options.messages:,} messages are stored")
     with console(services) as url:
         figures = []
@@ -97,16 +96,6 @@ async def _make(endpoint: str, options: Namespace) -> None:
         await calls(stub, make_topic, topics, AT_A_TIME)
         groups = [f"group-{index}" for index in range(options.groups)]
         await calls(stub, make_group, groups, AT_A_TIME)
-
-
-def _fill(services: Services, options: Namespace) -> None:
-    flags = ["-mode", "sendbatch", "-topic", PREFIX, "-topics", str(options.used)]
-    flags += ["-size", str(SIZE_BYTES), "-batch", "32", "-inflight", "16", "-conns", "8"]
-    flags += ["-messages", str(-(-options.messages // 32) * 32)]
-    allowed_s = 60 + options.messages / SENT_PER_S
-    report = services.load([*flags, "-warmup", "0s", "-duration", f"{allowed_s:g}s"], allowed_s)
-    if report["sent"] < options.messages:
-        raise BenchFailure(f"{report['sent']} of {options.messages} messages were confirmed")
 
 
 @contextmanager

@@ -139,21 +139,22 @@ def _more_than_one(waiting: DataFrame, ends: DataFrame) -> DataFrame:
 
 
 def _of_deliveries() -> Column:
-    came = F.col("wanted_count")
-    return (
-        F.when(came > 1, "delivered twice")
-        .when((came == 1) & (F.col("recalled_count") > 0), "recalled and delivered")
-        .otherwise("wait ended twice")
+    return _of_ends(
+        "delivered twice", "recalled_count", "recalled and delivered", "wait ended twice"
     )
 
 
 def _of_outcomes() -> Column:
-    committed = F.col("wanted_count")
-    return (
-        F.when(committed > 1, "committed twice")
-        .when((committed == 1) & (F.col("rolled_back_count") > 0), "committed and rolled back")
-        .otherwise("settled twice")
-    )
+    both = "committed and rolled back"
+    return _of_ends("committed twice", "rolled_back_count", both, "settled twice")
+
+
+def _of_ends(twice: str, other_count: str, both: str, otherwise: str) -> Column:
+    """What several ends of one message are called. `other_count`: the column that counts ends that
+    exclude the wanted one."""
+    wanted = F.col("wanted_count")
+    has_both = (wanted == 1) & (F.col(other_count) > 0)
+    return F.when(wanted > 1, twice).when(has_both, both).otherwise(otherwise)
 
 
 def _ends(ended: DataFrame, wanted: str) -> DataFrame:

@@ -23,7 +23,7 @@ STATUSES: Final = {
     Failure.OLDER: (501, "The server is older"),
     Failure.REFUSED: (400, "The server refuses that"),
 }
-TODO: Final = {
+ADVICE: Final = {
     Failure.UNREACHABLE: "Load the page again later; popmq doctor tells what is wrong.",
     Failure.DENIED: "Ask a Super user for a policy: popmq acl create USER --resource … --action …",
 }
@@ -54,7 +54,7 @@ async def _answer(visit: Visit, route: Route) -> Response:
         return _failure(visit, 400, "Not done", str(refused))
     except CallFailed as failed:
         status, title = STATUSES[failed.failure]
-        return _failure(visit, status, title, failed.text, TODO.get(failed.failure, ""))
+        return _failure(visit, status, title, failed.text, ADVICE.get(failed.failure, ""))
     except HTTPException as wrong:  # of a form that cannot be read
         return _failure(visit, wrong.status_code, "Not done", wrong.detail)
 

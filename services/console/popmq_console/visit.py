@@ -16,7 +16,14 @@ from popmq_console.config import ConsoleConfig
 from popmq_console.guard.attempts import LoginAttempts
 from popmq_console.guard.sessions import SessionTable, VisitorSession
 from popmq_console.guard.tokens import form_token, is_form_token
-from popmq_console.reading.calls import TIMEOUT_S, CallFailed, ClusterCalls, Failure, KeptAnswers
+from popmq_console.reading.calls import (
+    TIMEOUT_S,
+    CallFailed,
+    ClusterCalls,
+    Failure,
+    KeptAnswers,
+    answer_or_none,
+)
 from popmq_console.reading.changes import Changes, ConsoleChange
 from popmq_console.reading.history import History
 
@@ -114,12 +121,8 @@ class Visit:
     async def ask_or_none(self, rpc: str, request: Any, *, kept_ms: int = 0) -> Any:
         """None: it is not there, or this visitor may not know; pages say `not known`. Raises
         `CallFailed` for the rest."""
-        try:
-            return await self.ask(rpc, request, kept_ms=kept_ms)
-        except CallFailed as failed:
-            if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.OLDER):
-                return None
-            raise
+        asking = self.ask(rpc, request, kept_ms=kept_ms)
+        return await answer_or_none(asking, Failure.DENIED, Failure.NOT_THERE, Failure.OLDER)
 
     @property
     def who(self) -> str:

@@ -7,20 +7,18 @@ from typing import Any
 import click
 
 from popmq_cli.servers.console_options import CONSOLE_PORT, INSTALL, is_installed
+from popmq_cli.servers.listening_options import HOST, LOG_LEVEL
 from popmq_cli.servers.serving import run
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.connection import endpoints
 from popmq_cli.shell.output import document, fail
 from popmq_cli.shell.parameters import PORT
 from popmq_cli.shell.server_options import SERVER_OPTIONS, server_of
-from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 
 
 @click.command("console", cls=Command)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
-)
+@HOST
 @click.option(
     "--port",
     type=PORT,
@@ -59,13 +57,7 @@ from popmq_common.process.clock import SystemClock
     help="Show the reports that audits have left there.",
 )
 @click.option("--read-only", is_flag=True, help="Nothing can be changed, by nobody.")
-@click.option(
-    "--log-level",
-    type=click.Choice(logs.LEVELS),
-    default="warning",
-    show_default=True,
-    help="Log this and what is more severe.",
-)
+@LOG_LEVEL
 @json_option
 def run_console(
     host: str,

@@ -12,11 +12,11 @@ from popmq_broker.config import BrokerConfig, Flush, PopBuffer
 from popmq_cli.servers.console_beside import beside
 from popmq_cli.servers.console_options import INSTALL, console_port_option, is_installed
 from popmq_cli.servers.front_option import FRONT
+from popmq_cli.servers.listening_options import HOST, LOG_LEVEL
 from popmq_cli.servers.serving import configured, run
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.output import document, fail
 from popmq_cli.shell.parameters import PORT
-from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_standalone.app import Standalone, standalone
@@ -52,9 +52,7 @@ def standalone_configs(
 
 
 @click.command("standalone", cls=Command)
-@click.option(
-    "--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on."
-)
+@HOST
 @click.option(
     "--port", type=PORT, default=8081, show_default=True, help="Port for clients; 0: any free one."
 )
@@ -89,13 +87,7 @@ def standalone_configs(
     help="Port of the page /metrics for Prometheus.  [default: none]",
 )
 @console_port_option
-@click.option(
-    "--log-level",
-    type=click.Choice(logs.LEVELS),
-    default="warning",
-    show_default=True,
-    help="Log this and what is more severe.",
-)
+@LOG_LEVEL
 @click.option("--json", "as_json", is_flag=True, help="Print the endpoints as one JSON line.")
 def run_standalone(
     host: str,

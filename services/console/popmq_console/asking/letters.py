@@ -7,7 +7,7 @@ from typing import Final
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.records.names import DEAD_LETTER_PREFIX
 from popmq_console.asking.readings import all_topics
-from popmq_console.reading.calls import CallFailed, Failure
+from popmq_console.reading.calls import CallFailed, Failure, answer_or_none
 from popmq_console.visit import Visit
 
 SCAN_MAX: Final = 5_000
@@ -66,12 +66,9 @@ async def letters(
 
 async def groups_with_letters(visit: Visit) -> list[str] | None:
     """That have a topic of dead letters, by name; None: this visitor may not list topics."""
-    try:
-        topics = await all_topics(visit, system=True)
-    except CallFailed as failed:
-        if failed.failure is Failure.DENIED:
-            return None
-        raise
+    topics = await answer_or_none(all_topics(visit, system=True), Failure.DENIED)
+    if topics is None:
+        return None
     names = [one.name for one in topics if one.name.startswith(DEAD_LETTER_PREFIX)]
     return sorted(name.removeprefix(DEAD_LETTER_PREFIX) for name in names)
 

@@ -1,7 +1,7 @@
 """Messages of a topic by their place: read from the log, received by nobody."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -82,11 +82,7 @@ async def peeked(
         if asked.mode == "time":
             starts = await each(lambda one: _first_since(visit, topic, one, asked.time_ms), queues)
         places = places_from(queues, starts, count)
-    found = [
-        one
-        for one in await each(lambda at: message_at(visit, topic, at), places)
-        if one is not None
-    ]
+    found = await _messages_at(visit, topic, places)
     passed = [one for one in found if asked.wanted.passes(one)]
     newest_first = asked.mode == "newest"
     passed.sort(key=lambda one: (one.stored_ms, one.log_offset), reverse=newest_first)
@@ -99,9 +95,16 @@ async def newest_with(visit: Visit, topic: str, text: str, count: int) -> list[a
     Raises `CallFailed`."""
     shown = await visit.ask("DescribeTopic", admin.DescribeTopicRequest(name=topic))
     places = newest_places(list(shown.queues)[:QUEUES_MAX], count)
-    found = await each(lambda at: message_at(visit, topic, at), places)
     wanted = PeekFilter(text=text)
-    return [one for one in found if one is not None and wanted.passes(one)]
+    return [one for one in await _messages_at(visit, topic, places) if wanted.passes(one)]
+
+
+async def _messages_at(
+    visit: Visit, topic: str, places: Sequence[QueuePlace]
+) -> list[admin.StoredMessage]:
+    """Of the places that still have one. Raises `CallFailed`."""
+    found = await each(lambda at: message_at(visit, topic, at), places)
+    return [one for one in found if one is not None]
 
 
 async def _by_key(visit: Visit, topic: str, asked: PeekAsked) -> Peek:

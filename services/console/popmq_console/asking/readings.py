@@ -4,7 +4,7 @@ from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
-from popmq_console.reading.calls import CallFailed, Failure
+from popmq_console.reading.calls import Failure, answer_or_none
 from popmq_console.reading.peeking import QueuePlace
 from popmq_console.visit import FIGURES_KEPT_MS, Visit
 from popmq_readings.cluster_view import View
@@ -45,22 +45,12 @@ async def all_groups(visit: Visit) -> list[admin.Group]:
 
 async def topics_or_none(visit: Visit) -> list[admin.Topic] | None:
     """None: this visitor may not list them."""
-    try:
-        return await all_topics(visit)
-    except CallFailed as failed:
-        if failed.failure is Failure.DENIED:
-            return None
-        raise
+    return await answer_or_none(all_topics(visit), Failure.DENIED)
 
 
 async def groups_or_none(visit: Visit) -> list[admin.Group] | None:
     """None: this visitor may not list them."""
-    try:
-        return await all_groups(visit)
-    except CallFailed as failed:
-        if failed.failure is Failure.DENIED:
-            return None
-        raise
+    return await answer_or_none(all_groups(visit), Failure.DENIED)
 
 
 async def message_at(visit: Visit, topic: str, place: QueuePlace) -> admin.StoredMessage | None:

@@ -76,10 +76,7 @@ async def redrive(visit: Visit) -> Response:
         check_name(str(form.get("name", "")), group)
     chosen = await _chosen(visit, group, form)
     per_second = _pace(form, len(chosen))
-    if per_second:
-        done = await _at_a_pace(visit, group, chosen, per_second, to_topic=to_topic)
-    else:
-        done = await _each_one(visit, group, chosen, to_topic=to_topic, dry_run=False)
+    done = await _sent(visit, group, chosen, per_second or CHOSEN_MAX, to_topic=to_topic)
     sent = sum(outcome == "sent" for _, outcome in done)
     text = _command(group, form, chosen, to_topic=to_topic, per_second=per_second)
     visit.note(text, f"{sent} of {counted(len(done), 'dead letter')} sent")
@@ -117,7 +114,7 @@ def _pace(form: FormData, count: int) -> int:
     return int(text)
 
 
-async def _at_a_pace(
+async def _sent(
     visit: Visit, group: str, chosen: list[Chosen], per_second: int, *, to_topic: bool
 ) -> list[tuple[Chosen, str]]:
     """So many, and the rest of their second."""

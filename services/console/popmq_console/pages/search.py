@@ -14,7 +14,7 @@ from popmq_common.records.names import RETRY_PREFIX
 from popmq_common.words import counted
 from popmq_console.asking.peek import newest_with
 from popmq_console.asking.readings import groups_or_none, topics_or_none
-from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, CallFailed, Failure, each
+from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, Failure, answer_or_none, each
 from popmq_console.visit import Visit, named
 
 TEXT_MAX: Final = 2_048
@@ -25,6 +25,8 @@ CLIENT_GROUPS_MAX: Final = 40
 PAIRS_MAX: Final = 200_000
 """Of topic and group, which a receipt handle's checksum is compared with: a fifth of a second."""
 ID_CHARS_MIN: Final = 16
+UNSEEN: Final = (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED)
+"""Failures after which the search goes on: nothing is there, or not for this visitor."""
 TRACE_ID: Final = re.compile("[0-9a-f]{32}")
 """As W3C's Trace Context writes it."""
 TRACE_TOPICS_MAX: Final = 20
@@ -88,27 +90,16 @@ async def _exact(
 
 
 async def _answers(visit: Visit, rpc: str, request: object) -> bool:
-    try:
-        await visit.ask(rpc, request)
-    except CallFailed as failed:
-        if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
-            return False
-        raise
-    return True
+    return await answer_or_none(visit.ask(rpc, request), *UNSEEN) is not None
 
 
 async def _is_message(visit: Visit, text: str) -> bool:
     """A message id that some broker knows."""
     if len(text) < ID_CHARS_MIN or not text.isascii() or " " in text:
         return False
-    try:
-        request = admin.ExplainRequest(message_id=text)
-        found = await visit.ask("Explain", request, timeout_s=EXPLAIN_S)
-    except CallFailed as failed:
-        if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
-            return False
-        raise
-    return bool(found.found)
+    asking = visit.ask("Explain", admin.ExplainRequest(message_id=text), timeout_s=EXPLAIN_S)
+    found = await answer_or_none(asking, *UNSEEN)
+    return found is not None and bool(found.found)
 
 
 async def _by_key(visit: Visit, text: str, topics: list[str], found: SearchFinds) -> None:
@@ -121,13 +112,9 @@ async def _by_key(visit: Visit, text: str, topics: list[str], found: SearchFinds
 
     async def one(topic: str) -> list[admin.StoredMessage]:
         request = admin.FindMessagesRequest(topic=topic, key=text, count_max=NAMES_SHOWN)
-        try:
-            answer = await visit.ask("FindMessages", request, timeout_s=SEARCH_S)
-        except CallFailed as failed:
-            if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
-                return []
-            raise
-        return list(answer.messages)
+        asking = visit.ask("FindMessages", request, timeout_s=SEARCH_S)
+        answer = await answer_or_none(asking, *UNSEEN)
+        return [] if answer is None else list(answer.messages)
 
     messages = [message for part in await each(one, topics) for message in part]
     messages.sort(key=lambda message: -message.stored_ms)
@@ -139,12 +126,8 @@ async def _by_trace(visit: Visit, text: str, topics: list[str], found: SearchFin
     looked_at = topics[:TRACE_TOPICS_MAX]
 
     async def one(topic: str) -> list[admin.StoredMessage]:
-        try:
-            return await newest_with(visit, topic, text, TRACE_NEWEST)
-        except CallFailed as failed:
-            if failed.failure in (Failure.DENIED, Failure.NOT_THERE, Failure.REFUSED):
-                return []
-            raise
+        asking = newest_with(visit, topic, text, TRACE_NEWEST)
+        return await answer_or_none(asking, *UNSEEN) or []
 
     messages = [message for part in await each(one, looked_at) for message in part]
     messages.sort(key=lambda message: -message.stored_ms)

@@ -13,8 +13,6 @@ BELOW: Final = (NAME, f"*/{NAME}", f"*/report/{NAME}")
 REPORTS_MAX: Final = 100
 BYTES_MAX: Final = 32 << 20
 FINDINGS_SHOWN_MAX: Final = 200
-LATE_MS: Final = 24 * 3_600_000
-"""An audit that is older says little of now."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -126,6 +126,16 @@ class KeptAnswers:
             del self._kept[key]
 
 
+async def answer_or_none(asking: Awaitable[T], *failures: Failure) -> T | None:
+    """None: it failed in one of these ways. Raises `CallFailed` for the others."""
+    try:
+        return await asking
+    except CallFailed as failed:
+        if failed.failure in failures:
+            return None
+        raise
+
+
 async def each(ask: Callable[[T], Awaitable[R]], among: Iterable[T]) -> list[R]:
     """A few at a time, answers in their order. Raises what the first that failed raised."""
     free = asyncio.Semaphore(SPREAD_MAX)

@@ -96,7 +96,7 @@ def test_a_second_path_below_what_the_first_hid(tmp_path: Path) -> None:
     assert body_after(masks, found("t", b'{"a": {"b": {"c": 1}}, "c": 2}')) == '"***"'
 
 
-def test_masked_twice_is_masked_once() -> None:
+def test_without_a_path_a_body_stays_as_it_is() -> None:
     assert masked_body(b'{"a": 1}', 8, []) == b'{"a": 1}'
 
 
