@@ -133,8 +133,12 @@ def cut_everywhere(
         for torn in (False, True) if name == "pwrite" else (False,):
             where = f"{change}, killed at step {number} of {whole['steps']}, torn: {torn}"
             data_dir, life = stepped.life(start, change, number, torn=torn, fault=fault)
-            assert life["status"] == -signal.SIGKILL, where
             found = held(opened(data_dir))
+            if life["status"] == 0 and len(life["steps"]) < number:
+                # Writes of one moment may share a sync: this life was over before that step.
+                assert found == new, f"neither killed nor whole: {where}"
+                continue
+            assert life["status"] == -signal.SIGKILL, where
             if "answered" in life["told"]:
                 assert found == new, f"undone: {where}"
                 ends["answered"] += 1
