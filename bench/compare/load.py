@@ -64,6 +64,7 @@ def run(server: Server, flags: Sequence[str], timeout_s: float) -> Report:
     try:
         done = subprocess.run(
             command,
+            env=server.client_environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=timeout_s,
@@ -85,7 +86,13 @@ def confirms(server: Server, flags: Sequence[str], timeout_s: float) -> bool:
     """Whether the server confirmed a message of this short run."""
     command = _command(server, flags)
     try:
-        done = subprocess.run(command, capture_output=True, timeout=timeout_s, check=False)
+        done = subprocess.run(
+            command,
+            env=server.client_environment(),
+            capture_output=True,
+            timeout=timeout_s,
+            check=False,
+        )
     except subprocess.TimeoutExpired:
         return False
     report = parsed(done.stdout)
@@ -94,7 +101,8 @@ def confirms(server: Server, flags: Sequence[str], timeout_s: float) -> bool:
 
 def _command(server: Server, flags: Sequence[str]) -> list[str]:
     tools = server.tools
-    return tools.pinned([str(tools.loadgen), "-json", "-endpoint", server.endpoint, *flags])
+    user = ["-user", server.user] if server.user else []
+    return tools.pinned([str(tools.loadgen), "-json", "-endpoint", server.endpoint, *user, *flags])
 
 
 def parsed(output: bytes) -> Report | None:

@@ -76,19 +76,21 @@ def _head(record: Record) -> str:
 def _pair(pair: Pair, ours: Case, theirs: Case, summary: Summary) -> str:
     parts = [
         f"## {pair.title}, {ours.flush} flush",
-        _loads(ours, theirs, summary),
+        _loads(pair.heads, ours, theirs, summary),
         "CPU by process, µs per message:",
         _processes([ours, theirs], summary),
     ]
     starts = summary.starts.get(ours), summary.starts.get(theirs)
     if starts[0] and starts[1]:
-        parts.append(_starts(starts[0], starts[1]))
+        parts.append(_starts(pair.heads, starts[0], starts[1]))
     return "\n\n".join(parts)
 
 
-def _loads(ours: Case, theirs: Case, summary: Summary) -> str:
-    heads = ["load", "msg/s PopMQ", "RocketMQ", "ratio", "CPU µs/msg PopMQ", "RocketMQ", "ratio"]
-    heads += ["p50 ms PopMQ", "RocketMQ", "ratio", "p99 ms PopMQ", "RocketMQ", "ratio", "spread"]
+def _loads(names: tuple[str, str], ours: Case, theirs: Case, summary: Summary) -> str:
+    heads = ["load"]
+    for measure in ("msg/s", "CPU µs/msg", "p50 ms", "p99 ms"):
+        heads += [f"{measure} {names[0]}", names[1], "ratio"]
+    heads.append("spread")
     rows = []
     for row in ROWS.values():
         mine, other = summary.rows.get((ours, row.name)), summary.rows.get((theirs, row.name))
@@ -132,7 +134,7 @@ def _processes(cases: Sequence[Case], summary: Summary) -> str:
     return table(["load", *names, "others, of a core"], rows)
 
 
-def _starts(ours: StartSummary, theirs: StartSummary) -> str:
+def _starts(names: tuple[str, str], ours: StartSummary, theirs: StartSummary) -> str:
     rows = []
     for title, name in (
         ("start to first confirmed send, s", "startup_s"),
@@ -142,7 +144,7 @@ def _starts(ours: StartSummary, theirs: StartSummary) -> str:
     ):
         values = getattr(ours, name), getattr(theirs, name)
         rows.append([title, number(values[0]), number(values[1]), times(ratio(*values))])
-    return table(["", "PopMQ", "RocketMQ", "ratio"], rows)
+    return table(["", *names, "ratio"], rows)
 
 
 def _lone_cases(summary: Summary) -> str:

@@ -6,7 +6,7 @@ from statistics import median
 
 from compare.load import Figures, figures
 from compare.record import Record
-from compare.systems import ALONE_PAIRS, CLUSTER_PAIRS, Case, Pair
+from compare.systems import ALONE_PAIRS, CLUSTER_PAIRS, SIGNED_PAIRS, Case, Pair
 from compare.workloads import ROWS
 
 OTHER_PERCENT_MAX = 10.0
@@ -181,6 +181,9 @@ TARGETS = (
     *(target for pair in CLUSTER_PAIRS for target in _cluster_targets(pair)),
     *(target for pair in ALONE_PAIRS for target in _alone_targets(pair)),
 )
+SIGNED_TARGETS = tuple(
+    Target(pair, row, "CPU", 1.03, at_least=False) for pair in SIGNED_PAIRS for row in ROWS
+)
 
 MEASURES: dict[str, Callable[[Figures], float | None]] = {
     "throughput": lambda run: run.messages_per_s,
@@ -209,8 +212,10 @@ class Verdict:
 
 
 def verdicts(summary: Summary) -> list[Verdict]:
-    """One for each target, measured or not."""
-    return [Verdict(target, _target_ratio(summary, target)) for target in TARGETS]
+    """One for each target, measured or not; those of signed calls only if some were."""
+    ran = {case.system for case in summary.cases()}
+    targets = [*TARGETS, *(of for of in SIGNED_TARGETS if of.pair.ours in ran)]
+    return [Verdict(target, _target_ratio(summary, target)) for target in targets]
 
 
 def row_ratio(ours: RowSummary | None, theirs: RowSummary | None, measure: str) -> float | None:

@@ -4,6 +4,7 @@ All listen on 127.0.0.1, RocketMQ on its usual ports, each PopMQ on ports of its
 started one after the other, each when the one before listens, for both sides alike.
 """
 
+import json
 import os
 import signal
 import socket
@@ -17,10 +18,13 @@ from pathlib import Path
 
 from compare import processes
 from compare.failure import BenchFailure
-from compare.systems import COMPILED, SYSTEMS, Case
-from compare.workloads import QUEUES, TOPIC_PREFIX, group, topic
+from compare.systems import COMPILED, SIGNED, SYSTEMS, Case
+from compare.workloads import GROUP_PREFIX, QUEUES, TOPIC_PREFIX, group, topic
 
 ADMIN_TIMEOUT_S = 120
+OPERATOR = "operator"
+USER = "load"
+USER_SECRET = "secret-of-the-benchmark"
 REGISTER_TIMEOUT_S = 30.0
 """A broker that listens may not have registered yet; so long topics are tried again."""
 
@@ -75,6 +79,12 @@ class Server(ABC):
         self.folder = folder
         self.ports = ports
         self.endpoint = f"127.0.0.1:{ports.proxy}"
+        self.user = ""
+        """Who signs the load's calls; empty: they are not signed."""
+
+    def client_environment(self) -> dict[str, str]:
+        """Of the load generator."""
+        return {**os.environ, "LOADGEN_SECRET": USER_SECRET} if self.user else dict(os.environ)
 
     @abstractmethod
     def start(self) -> None:
@@ -118,11 +128,19 @@ class Popmq(Server):
     """PopMQ: nameserver, broker and proxy, or one process."""
 
     def __init__(
-        self, tools: Tools, flush: str, folder: Path, ports: Ports, front: str, alone: bool
+        self,
+        tools: Tools,
+        flush: str,
+        folder: Path,
+        ports: Ports,
+        front: str,
+        alone: bool,
+        signed: bool = False,
     ) -> None:
         super().__init__(tools, flush, folder, ports)
         self.front = front
         self.alone = alone
+        self.user = USER if signed else ""
         self._pids: dict[str, int] = {}
 
     def start(self) -> None:
@@ -146,7 +164,23 @@ class Popmq(Server):
         ]
 
     def _environment(self) -> dict[str, str]:
-        return popmq_environment(os.environ, self.flush, self.folder / "data", self.ports)
+        found = popmq_environment(os.environ, self.flush, self.folder / "data", self.ports)
+        return {**found, **self._access()} if self.user else found
+
+    def _access(self) -> dict[str, str]:
+        user = json.dumps({"username": OPERATOR, "password": USER_SECRET})
+        return {
+            "POPMQ_PROXY_AUTHENTICATION": "true",
+            "POPMQ_PROXY_AUTHORIZATION": "true",
+            "POPMQ_PROXY_INIT_USER_FILE": str(self._kept("first-user.json", user)),
+        }
+
+    def _kept(self, name: str, text: str) -> Path:
+        """A file of the server's folder that nobody else reads."""
+        path = self.folder / name
+        path.touch(mode=0o600)
+        path.write_text(text)
+        return path
 
     def _own(self, name: str) -> Mapping[str, str]:
         """Variables of this process alone."""
@@ -162,14 +196,28 @@ class Popmq(Server):
     def make(self, topics_count: int, group_indexes: Sequence[int]) -> None:
         kind = ["--type", "normal", "--queues", str(QUEUES)]
         patiently(lambda: self._cli("topic", "create", topic(0), *kind))
+        if self.user:
+            self._make_user()
         for index in range(1, topics_count):
             self._cli("topic", "create", topic(index), *kind)
         for index in group_indexes:
             self._cli("group", "create", group(index))
 
+    def _make_user(self) -> None:
+        """Who may send and receive, by entries as teams have them."""
+        secret = self._kept("user.secret", USER_SECRET)
+        self._cli("user", "create", self.user, "--new-secret-file", str(secret))
+        for resource, actions in (
+            (f"Topic:{TOPIC_PREFIX}*", "Pub,Sub"),
+            (f"Group:{GROUP_PREFIX}*", "Sub"),
+        ):
+            entry = ["--resource", resource, "--action", actions, "--decision", "allow"]
+            self._cli("acl", "create", self.user, *entry)
+
     def _cli(self, *words: str) -> None:
         command = [str(self.tools.popmq), *words, "--endpoint", self.endpoint]
-        admin(command, os.environ)
+        signed = {"POPMQ_ACCESS_KEY": OPERATOR, "POPMQ_SECRET_KEY": USER_SECRET}
+        admin(command, {**os.environ, **signed} if self.user else os.environ)
 
 
 class Rocketmq(Server):
@@ -266,14 +314,15 @@ def server_for(case: Case, tools: Tools, folder: Path, place: int) -> Server:
     if SYSTEMS[case.system].jvm:
         mode = "local" if case.system == "rocketmq-local" else "cluster"
         return Rocketmq(tools, case.flush, folder, mode)
+    signed = SIGNED in case.system
     front, alone = {
         "popmq": ("http2", False),
         "popmq-grpcio": ("grpcio", False),
         "popmq-standalone": ("http2", True),
-    }[case.system.removesuffix(COMPILED)]
+    }[case.system.removesuffix(COMPILED).removesuffix(SIGNED)]
     if case.system.endswith(COMPILED):
         tools = replace(tools, popmq=tools.compiled)
-    return Popmq(tools, case.flush, folder, popmq_ports(place), front, alone)
+    return Popmq(tools, case.flush, folder, popmq_ports(place), front, alone, signed)
 
 
 def check_free(ports: Ports) -> None:

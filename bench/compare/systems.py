@@ -31,6 +31,8 @@ class Pair:
     ours: str
     theirs: str
     title: str
+    heads: tuple[str, str] = ("PopMQ", "RocketMQ")
+    """What the tables call the two."""
 
 
 SYSTEMS = {
@@ -38,8 +40,10 @@ SYSTEMS = {
     for system in (
         System("popmq", "PopMQ, separate processes", jvm=False),
         System("popmq-grpcio", "PopMQ, separate processes, grpcio front", jvm=False),
+        System("popmq-signed", "PopMQ, separate processes, signed calls", jvm=False),
         System("popmq-standalone", "PopMQ, standalone", jvm=False),
         System("popmq-compiled", "PopMQ, separate processes, compiled", jvm=False),
+        System("popmq-signed-compiled", "PopMQ, separate processes, signed, compiled", jvm=False),
         System("popmq-standalone-compiled", "PopMQ, standalone, compiled", jvm=False),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
         System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
@@ -51,6 +55,9 @@ FLUSHES = ("sync", "async")
 COMPILED = "-compiled"
 """How the names end of systems whose hot modules mypyc has compiled."""
 
+SIGNED = "-signed"
+"""In the names of systems with authentication and authorization."""
+
 CLUSTER_PAIRS = (
     Pair("popmq", "rocketmq", "Separate processes"),
     Pair("popmq-compiled", "rocketmq", "Separate processes, compiled"),
@@ -59,10 +66,16 @@ ALONE_PAIRS = (
     Pair("popmq-standalone", "rocketmq-local", "One process"),
     Pair("popmq-standalone-compiled", "rocketmq-local", "One process, compiled"),
 )
+_SIGNED_HEADS = ("signed", "unsigned")
+SIGNED_PAIRS = (
+    Pair("popmq-signed", "popmq", "Signed calls", _SIGNED_HEADS),
+    Pair("popmq-signed-compiled", "popmq-compiled", "Signed calls, compiled", _SIGNED_HEADS),
+)
 PAIRS = (
     *CLUSTER_PAIRS,
     Pair("popmq-grpcio", "rocketmq", "Separate processes, grpcio front"),
     *ALONE_PAIRS,
+    *SIGNED_PAIRS,
 )
 
 DEFAULT_CASES = (
@@ -84,4 +97,7 @@ FULL_CASES = (
 
 def peer_of(system: str) -> str:
     """The name of the JVM's system it is compared with; of that system its own."""
-    return next((pair.theirs for pair in PAIRS if pair.ours == system), system)
+    for pair in PAIRS:
+        if pair.ours == system:
+            return peer_of(pair.theirs)
+    return system

@@ -6,6 +6,7 @@ from unit.bench.made import record, report
 from compare.record import RowRun
 from compare.results import TARGETS, Target, Verdict, ratio, row_ratio, summarize, verdicts
 from compare.systems import PAIRS, Case
+from compare.workloads import ROWS
 
 OURS, THEIRS = Case("popmq", "sync"), Case("rocketmq", "sync")
 
@@ -114,3 +115,16 @@ def test_only_rounds_that_both_ran_are_compared() -> None:
     rows = summarize(record({"popmq": [2000, 4000], "rocketmq": [1000]})).rows
     assert row_ratio(rows[OURS, "send-16"], rows[THEIRS, "send-16"], "throughput") == 2.0
     assert row_ratio(rows[OURS, "send-16"], None, "CPU") is None
+
+
+def test_signed_calls_are_held_against_unsigned_ones_in_every_row() -> None:
+    made = record({"popmq": [2000.0], "popmq-signed": [1900.0], "rocketmq": [1000.0]})
+    found = [
+        verdict
+        for verdict in verdicts(summarize(made))
+        if verdict.target.pair.ours == "popmq-signed"
+    ]
+    assert [verdict.target.row for verdict in found] == list(ROWS)
+    assert {verdict.target.row: verdict.met for verdict in found if verdict.ratio} == {
+        "send-16": True
+    }
