@@ -8,6 +8,7 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from typing import Final
 
 from popmq_pipelines import audit_commands
 
@@ -18,7 +19,7 @@ _PACKAGES = {"pyspark", "py4j", "pyarrow"}
 
 def main(arguments: list[str] | None = None) -> int:
     options = parser().parse_args(arguments)
-    command = {**audit_commands.COMMANDS, "export": _export, "show": _show}[options.command]
+    command = COMMANDS[options.command]
     try:
         return command(options)
     except ModuleNotFoundError as missing:
@@ -36,6 +37,11 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("--out", type=Path, required=True, help="a new directory")
     export.add_argument("--snapshot-id", help="default: broker, time and end of the log")
     audit_commands.add_to(commands)
+    replicas = commands.add_parser(
+        "replicas", help="compare the logs of a broker's replicas, byte by byte"
+    )
+    replicas.add_argument("data_dirs", type=Path, nargs="+", metavar="DATA_DIR")
+    replicas.add_argument("--json", action="store_true", help="print the result as JSON")
     show = commands.add_parser("show", help="all that a snapshot knows about one message")
     show.add_argument("--snapshot", type=Path, required=True)
     show.add_argument("--topic", required=True)
@@ -74,9 +80,39 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
+def _replicas(options: argparse.Namespace) -> int:
+    from popmq_pipelines.jobs import compare_replicas
+    from popmq_pipelines.tables import session
+
+    data_dirs = {str(path): path for path in options.data_dirs}
+    if len(data_dirs) < 2:
+        return _fail("two data directories at least are needed to compare them")
+    for path in data_dirs.values():
+        if not (path / "commitlog").is_dir():
+            return _fail(f"{path} is no data directory: it has no commitlog/")
+    try:
+        spark = session.start("popmq-replicas", os.environ)
+    except session.JavaMissing as wrong:
+        return _fail(str(wrong))
+    try:
+        found = compare_replicas.compare_replicas(spark, data_dirs)
+    finally:
+        spark.stop()
+    print(compare_replicas.as_json(found) if options.json else compare_replicas.text(found))
+    return found.verdict.exit_code
+
+
 def _fail(text: str) -> int:
     print(f"popmq_pipelines: {text}", file=sys.stderr)
     return USAGE
+
+
+COMMANDS: Final = {
+    **audit_commands.COMMANDS,
+    "export": _export,
+    "replicas": _replicas,
+    "show": _show,
+}
 
 
 def run() -> int:

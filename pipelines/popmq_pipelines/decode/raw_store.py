@@ -76,17 +76,18 @@ def records(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of the CommitLog files that rows of `LOG_FILES_DDL` name."""
     for batch in batches:
         for file in batch.to_pylist():
-            yield from _batched(_records_of(**file), RECORDS)
+            yield from batched(_records_of(**file), RECORDS)
 
 
 def entries(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Of the ConsumeQueue files that rows of `QUEUE_FILES_DDL` name."""
     for batch in batches:
         for file in batch.to_pylist():
-            yield from _batched(_entries_of(**file), ENTRIES)
+            yield from batched(_entries_of(**file), ENTRIES)
 
 
-def _batched(rows: Iterator[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+def batched(rows: Iterator[tuple[Any, ...]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Some thousand rows each."""
     waiting: list[tuple[Any, ...]] = []
     for row in rows:
         waiting.append(row)
@@ -104,8 +105,20 @@ def _batch(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _records_of(path: str, base: int, last: bool) -> Iterator[tuple[Any, ...]]:
-    """`last`: nothing follows this file, so it may end anywhere."""
-    at, previous = 0, None
+    previous = None
+    for record, data in whole_records(path, base, last):
+        if isinstance(record, str):
+            yield _problem(base, record)
+            return
+        yield _record_row(base, record, data, previous)
+        previous = record.log_offset
+
+
+def whole_records(path: str, base: int, last: bool) -> Iterator[tuple[rec.Record | str, bytes]]:
+    """The records of a file with their bytes. `last`: nothing follows this file, so it may end
+    anywhere; another one that does not end with a record or a blank ends with a text that says
+    so."""
+    at = 0
     with open(path, "rb", buffering=READ_BUFFER_BYTES) as source:
         size_bytes = source.seek(0, 2)
         source.seek(0)
@@ -121,12 +134,10 @@ def _records_of(path: str, base: int, last: bool) -> Iterator[tuple[Any, ...]]:
                 record = rec.decode(data, where=path, log_offset=base + at)
             except Corrupt:
                 break
-            yield _record_row(base, record, data, previous)
-            previous = record.log_offset
+            yield record, data
             at += total
     if not last:
-        text = f"no whole record at log offset {base + at}, but later files hold some"
-        yield _problem(base, text)
+        yield f"no whole record at log offset {base + at}, but later files hold some", b""
 
 
 def _record_row(

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from popmq_common.records.record import BLANK_BYTES
-from popmq_pipelines.decode import raw_store
+from popmq_pipelines.decode import raw_store, record_hashes
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import SNAPSHOT_TABLES
 
@@ -21,11 +21,19 @@ _RANGES: Final = ("log_offset", "queue_offset")
 
 
 def read_records(spark: SparkSession, data_dir: Path) -> DataFrame:
-    """Of the CommitLog. Raises `FileNotFoundError`: there is none."""
+    """Of the CommitLog."""
+    return _log_files(spark, data_dir).mapInArrow(raw_store.records, raw_store.RECORDS_DDL)
+
+
+def read_hashes(spark: SparkSession, data_dir: Path) -> DataFrame:
+    """Of the CommitLog's records."""
+    return _log_files(spark, data_dir).mapInArrow(record_hashes.hashes, record_hashes.HASHES_DDL)
+
+
+def _log_files(spark: SparkSession, data_dir: Path) -> DataFrame:
     begun = [path for path in _numbered(data_dir / "commitlog") if _is_begun(path)]
     rows = [(str(path), int(path.name), path == begun[-1]) for path in begun]
-    files = _one_task_each(spark, rows, raw_store.LOG_FILES_DDL)
-    return files.mapInArrow(raw_store.records, raw_store.RECORDS_DDL)
+    return _one_task_each(spark, rows, raw_store.LOG_FILES_DDL)
 
 
 def read_entries(spark: SparkSession, data_dir: Path) -> DataFrame:
