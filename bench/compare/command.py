@@ -48,6 +48,7 @@ def parser() -> argparse.ArgumentParser:
     what.add_argument("--full", action="store_true", help="all systems, and async flush")
     what.add_argument("--rows", type=_list, default=[], help=f"of {rows}")
     what.add_argument("--rounds", type=int, default=3)
+    what.add_argument("--turns", type=int, default=1, help="at each row, after one start")
     what.add_argument("--seconds", type=float, default=20.0, help="measured time of a row")
     what.add_argument("--row-warmup", type=float, default=5.0, help="seconds of load before it")
     what.add_argument("--warmup-jvm", type=float, default=60.0, help="seconds after a start")
@@ -88,12 +89,13 @@ def cases_of(options: argparse.Namespace) -> list[Case]:
 
 
 def plan_of(options: argparse.Namespace) -> Plan:
-    if options.rounds < 1 or options.seconds <= 0 or options.messages < 1:
-        raise BenchFailure("--rounds, --seconds and --messages must be positive")
+    if min(options.rounds, options.turns, options.messages) < 1 or options.seconds <= 0:
+        raise BenchFailure("--rounds, --turns, --seconds and --messages must be positive")
     return Plan(
         cases=cases_of(options),
         rows=chosen(options.rows),
         rounds=options.rounds,
+        turns=options.turns,
         length=Length(options.seconds, options.row_warmup, options.messages),
         warmup_s={True: options.warmup_jvm, False: options.warmup_popmq},
     )
@@ -132,7 +134,7 @@ def _new_record(options: argparse.Namespace, plan: Plan, tools: Tools) -> record
         machine=prerequisites.machine(),
         versions=prerequisites.versions(tools, jvm),
         settings={
-            "rounds": plan.rounds,
+            "rounds": plan.rounds * plan.turns,
             "seconds": plan.length.seconds,
             "row_warmup_s": plan.length.warmup_s,
             "warmup_jvm_s": options.warmup_jvm,

@@ -40,9 +40,12 @@ class Plan:
     cases: Sequence[Case]
     rows: Sequence[Row]
     rounds: int
+    """How often everything is started anew."""
     length: Length
     warmup_s: dict[bool, float]
     """Load after each start, seconds, by whether it is a JVM."""
+    turns: int = 1
+    """How often, after one start, each system gets the load of a row."""
 
     def groups(self) -> list[list[Case]]:
         """What runs together: those that are compared with one peer, in one flush mode."""
@@ -56,7 +59,7 @@ class Plan:
 
     def case_estimate_s(self, case: Case) -> float:
         jvm = SYSTEMS[case.system].jvm
-        rows_s = sum(BREATH_S + estimate_s(row, self.length) for row in self.rows)
+        rows_s = self.turns * sum(BREATH_S + estimate_s(row, self.length) for row in self.rows)
         return START_ESTIMATE_S[jvm] + self.warmup_s[jvm] + rows_s
 
 
@@ -92,10 +95,12 @@ class Bench:
                 else:
                     server.pause()
             for index, row in enumerate(self.plan.rows, ROWS_TOPIC):
-                self._row(number, index, row, running)
+                for turn in range(self.plan.turns):
+                    self._row((number - 1) * self.plan.turns + turn + 1, index, row, running)
 
     def _row(self, number: int, index: int, row: Row, running: Running) -> None:
-        """Each in turn; another one begins in the next round."""
+        """Each in turn; another one begins in the next round. Results of a turn count as a round's:
+        the systems' turns are beside each other in both."""
         order = list(running)
         first = (number + index) % max(len(order), 1)
         for case in order[first:] + order[:first]:

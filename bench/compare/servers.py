@@ -147,7 +147,7 @@ class Popmq(Server):
         for name, port, words in self._commands():
             log = self.folder / f"{name}.log"
             command = self.tools.pinned([str(self.tools.popmq), *words])
-            environment = {**self._environment(), **self._own(name)}
+            environment = {**self.environment(), **self._own(name)}
             self._pids[name] = processes.launch(command, environment, log)
             processes.wait_listening(f"popmq {name}", self._pids[name], port, log)
 
@@ -163,7 +163,7 @@ class Popmq(Server):
             ("proxy", ports.proxy, ["proxy", *front]),
         ]
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         found = popmq_environment(os.environ, self.flush, self.folder / "data", self.ports)
         return {**found, **self._access()} if self.user else found
 

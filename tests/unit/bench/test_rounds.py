@@ -70,9 +70,11 @@ def turns(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return seen
 
 
-def bench(tmp_path: Path) -> Bench:
+def bench(tmp_path: Path, rounds: int = 2, turns: int = 1) -> Bench:
     cases = [Case(system, "sync") for system in SYSTEMS]
-    plan = Plan(cases, chosen(["send-1", "send-16"]), 2, Length(1.0, 1.0, 1), {True: 2, False: 1})
+    warmup_s = {True: 2.0, False: 1.0}
+    rows = chosen(["send-1", "send-16"])
+    plan = Plan(cases, rows, rounds, Length(1.0, 1.0, 1), warmup_s, turns)
     return Bench(plan, TOOLS, tmp_path, Record("now"), lambda: None, Progress(plan.estimate_s()))
 
 
@@ -88,6 +90,16 @@ def test_each_runs_alone_and_another_one_begins_each_time(tmp_path: Path, turns:
     assert not any(server.runs for server in Played.all)
     assert not list(tmp_path.iterdir())
     assert len(it.record.rows) == 12
+
+
+def test_turns_follow_each_other_after_one_start(tmp_path: Path, turns: list[str]) -> None:
+    it = bench(tmp_path, rounds=1, turns=3)
+    it.run()
+    first_row = turns[6:15]
+    assert {first_row[place] for place in (0, 3, 6)} == set(SYSTEMS)
+    found = [(run.round, run.row) for run in it.record.rows if run.system == SYSTEMS[0]]
+    assert found == [(turn, row) for row in ("send-1", "send-16") for turn in (1, 2, 3)]
+    assert len(it.record.starts) == len(SYSTEMS)
 
 
 def test_one_that_does_not_start_is_left_out(
