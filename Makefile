@@ -311,7 +311,7 @@ SOURCES += bench/audit_scale bench/extremes bench/profiling bench/micro bench/sd
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
-extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4; ONLY=console)
+extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4; ONLY=console; ONLY=catch-up)
 	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 

@@ -51,6 +51,10 @@ class Services(Popmq):
         place = {"POPMQ_BROKER_EXPORT_DIR": str(self.folder / "snapshots")}
         return {**super().environment(), **place, **self._variables}
 
+    def set_variables(self, variables: Mapping[str, str]) -> None:
+        """More of them, before the start: such as need the folder's name."""
+        self._variables |= variables
+
     def make_topic(self, name: str, queues: int = 8) -> None:
         """A NORMAL topic at every broker; waits for them to register."""
         words = ["topic", "create", name, "--type", "normal", "--queues", str(queues)]
