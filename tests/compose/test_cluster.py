@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
+import httpx
 import pytest
 from compat.checks import Driver, check_fifo, check_push, check_round_trip
 from compat.golang.conftest import golang_driver
@@ -24,12 +25,17 @@ SERVICES = {
     "balancer": 1,
     "broker-a": 1,
     "broker-b": 1,
+    "console": 1,
     "nameserver-1": 1,
     "nameserver-2": 1,
     "prometheus": 1,
     "proxy": 2,
     "sources": 1,
 }
+CONSOLE_PAGES = (
+    *("/", "/topics", "/topics/seen", "/groups", "/dead-letters", "/later", "/cluster", "/audit"),
+    "/access",
+)
 START_S = 90.0
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]
@@ -119,6 +125,19 @@ def test_the_ten_lines_of_the_readme(cluster: Cluster, tmp_path: Path) -> None:
         running.terminate()
         rest, _ = running.communicate(timeout=60)
     assert (rest, running.returncode) == ("", 0)
+
+
+async def test_the_console_shows_the_cluster(cluster: Cluster) -> None:
+    """Nobody has to set anything up; without accounts there is no login."""
+    async with Client(cluster.endpoint) as client:
+        await send(client, "seen", ["in the browser"])
+    base = f"http://127.0.0.1:{cluster.port('console', 8082)}"
+    async with httpx.AsyncClient(base_url=base) as browser:
+        pages = {path: await browser.get(path) for path in CONSOLE_PAGES}
+    assert {path: page.status_code for path, page in pages.items()} == dict.fromkeys(pages, 200)
+    assert all(broker in pages["/cluster"].text for broker in ("broker-a", "broker-b"))
+    assert "seen" in pages["/topics"].text
+    assert "in the browser" in pages["/topics/seen"].text
 
 
 async def test_a_handle_outlives_its_proxy(cluster: Cluster) -> None:
