@@ -23,6 +23,7 @@ SLOWER, FAILED, INTERRUPTED = 1, 2, 130
 WARMUP_S = 5.0
 ROW_WARMUP_S = 0.3
 PAGE = PERFORMANCE / "commits.md"
+ENVIRONMENTS = ROOT / ".venv-commits"
 
 
 def main(words: Sequence[str]) -> int:
@@ -57,7 +58,9 @@ def _run(options: argparse.Namespace) -> int:
         raise BenchFailure("the checkout has changes: commit them, so that the line names them")
     now, before = checkout.short_name("HEAD"), checkout.short_name(options.before)
     work = BENCH / "run"
-    popmq, earlier = (checkout.installed(one, work, options.python) for one in (now, before))
+    popmq, earlier = (
+        checkout.installed(one, ENVIRONMENTS, options.python) for one in (now, before)
+    )
     loadgen, anchor = options.loadgen.absolute(), BENCH / "anchor/anchor.sh"
     tools = Tools(popmq, popmq, loadgen, anchor, None, earlier=earlier)
     plan = Plan(
