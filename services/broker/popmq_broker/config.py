@@ -206,6 +206,12 @@ class BrokerConfig:
     settled_transactions_max: int = 10_000
     """How many ended transactions the broker remembers. A repeated commit or rollback of one of
     them gets the same answer."""
+    known_sends_max: int = 500_000
+    """How many of the newest sends the broker remembers, to recognize one that is repeated under
+    the same message id. Each takes some 100 bytes of memory. At least half of them are known. 0
+    means none: then each repeated send is stored again."""
+    known_sends_ms: int = 600_000
+    """How long a send is remembered at least, if known_sends_max allows it."""
     topics_max: int = 20_000
     """How many topics clients may create. Further ones are refused."""
     inner_topics_max: int = 100_000
