@@ -30,7 +30,7 @@ class FirstPlace:
 class Split:
     """A call's messages: those that are to be stored, and those that are stored."""
 
-    fresh: list[SentRecord] = field(default_factory=list)
+    fresh: list[OutgoingRecord] = field(default_factory=list)
     known: list[FirstPlace] = field(default_factory=list)
     order: list[tuple[bool, int]] = field(default_factory=list)
     """Of each message of the call: whether it is fresh, and which of these or of those."""
@@ -60,7 +60,7 @@ class RepeatedSends:
             at = seen.get((message_id, record.body)) if message_id else None
             if at is None:
                 at = seen[message_id, record.body] = len(split.fresh)
-                split.fresh.append(record)
+                split.fresh.append(_plain(record))
             split.order.append((True, at))
         return split
 
@@ -87,3 +87,16 @@ class RepeatedSends:
             return None
         place = Appended(log_offset, log_offset + size_bytes, stored.queue_offset)
         return FirstPlace(place, stored.queue_id)
+
+
+def _plain(record: SentRecord) -> OutgoingRecord:
+    if isinstance(record, OutgoingRecord):
+        return record
+    return OutgoingRecord(
+        record.body,
+        record.properties,
+        record.sys_flag,
+        record.flag,
+        record.born_timestamp_ms,
+        record.born_host,
+    )

@@ -6,11 +6,12 @@ earlier try of the same send is not stored again (engine/repeated_sends.py).
 
 from collections.abc import Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
 from popmq_broker.core.catalog.tables import PERM_WRITE, TopicConfig
+from popmq_broker.core.sends.known_sends import KnownSends, keys_of
 from popmq_broker.core.store.queue_entry import tags_code_of
-from popmq_broker.core.sends.known_sends import KnownSends, key_of
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.repeated_sends import RepeatedSends, Split
@@ -24,6 +25,10 @@ from popmq_common.records.record import SysFlag
 from popmq_internal.v1 import link_pb2 as link
 
 _TRANSACTION_BITS: Final = SysFlag.ROLLBACK.value
+_LOG_OFFSET: Final = itemgetter(0)
+"""Of an `Appended`."""
+_PROPERTIES: Final = itemgetter(3)
+"""Of a `Draft`. Those of one that waits begin as they were sent, with the message id."""
 
 
 class Begun(NamedTuple):
@@ -84,19 +89,20 @@ class Send:
         refused_keys: list[int] = []
         known, half_count = self._known, 0
         for request in requests:
-            into = keys
             try:
                 drafts = self._drafts(request, half_count)
-                if request.kind == link.SEND_KIND_HALF:
-                    half_count += len(drafts)
-                found.append(drafts)
-                everything += drafts
             except PopMQError as error:
                 found.append(error)
-                into = refused_keys
+                if known.on:
+                    refused_keys += _keys(request)
+                continue
+            if request.kind == link.SEND_KIND_HALF:
+                half_count += len(drafts)
+            found.append(drafts)
+            everything += drafts
             if known.on:
-                topic = request.topic
-                into += [key_of(topic, record.properties) for record in request.records]
+                # of the drafts, for an attribute of protobuf's is made anew each time it is read
+                keys += keys_of(request.topic, map(_PROPERTIES, drafts))
         if not known.all_new(keys + refused_keys if refused_keys else keys):
             return [self._begin_again(request) for request in requests]
         if not everything:
@@ -120,7 +126,7 @@ class Send:
                 return [error]
             return [begun for request in requests for begun in self.begin([request])]
         if keys:
-            self._known.add(keys, [place.log_offset for place in appended], now_ms)
+            self._known.add(keys, map(_LOG_OFFSET, appended), now_ms)
         places = iter(appended)
         return [
             one
@@ -141,8 +147,7 @@ class Send:
             drafts = self._drafts(new, 0)
         except PopMQError as error:
             return error
-        keys = [key_of(new.topic, record.properties) for record in new.records]
-        (begun,) = self._append([new], [drafts], drafts, keys)
+        (begun,) = self._append([new], [drafts], drafts, _keys(new))
         return begun if isinstance(begun, PopMQError) else self._answer_known(begun, split)
 
     def _answer_known(self, begun: Begun, split: Split) -> Begun:
@@ -204,6 +209,10 @@ class Send:
             return queue_id
         self._next_queue += 1
         return (self._next_queue - 1) % topic.write_queues
+
+
+def _keys(request: link.Send | SendCall) -> list[int]:
+    return keys_of(request.topic, [record.properties for record in request.records])
 
 
 def _check(record: link.OutgoingRecord | OutgoingRecord) -> None:

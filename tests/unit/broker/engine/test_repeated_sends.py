@@ -1,4 +1,4 @@
-"""A send that is repeated because its answer was lost: stored once, answered with its first place."""
+"""A send that is repeated because its answer was lost: stored once, and it gets its first place."""
 
 import random
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
-from harness.broker_calls import half_body, later_body, received, recall_body, send_body
+from harness.broker_calls import half_body, later_body, recall_body, received, send_body
 from harness.names import TOPIC
 
 from popmq_broker.engine.startup import known_sends_replay
@@ -15,7 +15,7 @@ from popmq_common.errors import AlreadySettled, TopicNotFound
 from popmq_common.link.sends import SendDone
 from popmq_internal.v1 import link_pb2 as link
 
-ON = {"known_sends_max": 1_000}
+ON: dict[str, Any] = {"known_sends_max": 1_000}
 
 
 @pytest.fixture
