@@ -108,8 +108,8 @@ class PrimaryRole:
             judge.commits(replica.run_name, epoch, replica.shown_end, end, replica.disk)
             replica.shown_end = end
             while self._answers and self._answers[0][0] <= end:
-                _, *answer = self._answers.popleft()
-                self._answer(*answer)
+                _, number, at, data, reply = self._answers.popleft()
+                self._answer(number, at, data, reply)
         if commit_point > self._judged:
             self._judged = commit_point
             self._serve_polls()
