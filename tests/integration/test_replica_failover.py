@@ -19,7 +19,7 @@ from popmq import Client
 
 NAMES = {"a1", "a2", "a3"}
 ENV = {"POPMQ_PROXY_BROKER_WAIT_MS": "5000", "POPMQ_PROXY_INVISIBLE_MS_MIN": "100"}
-SENDS, AT_ONCE = 600, 50
+SENDS, AT_ONCE = 3_000, 200
 LEASE_S = 4.0
 
 
@@ -43,13 +43,13 @@ def test_sends_that_are_tried_again_while_the_primary_is_killed_are_stored_once(
     async def work() -> None:
         async with Client(server.endpoint, request_timeout_s=1.0, send_attempts=30) as client:
             places = asyncio.Semaphore(AT_ONCE)
+            primary = server.processes[listed(server)["replicas"][0]["name"]]
 
             async def send(number: int) -> None:
                 async with places:
                     await client.send("orders", b"%d" % number)
                 if number == SENDS // 3:
-                    primary = listed(server)["replicas"][0]["name"]
-                    server.processes[primary].kill()
+                    primary.kill()
 
             await asyncio.gather(*(send(number) for number in range(SENDS)))
             found: Counter[bytes] = Counter()
