@@ -93,6 +93,9 @@ class BrokerConfig:
     """How long a replica in sync may be behind or silent before the others go on without it."""
     primary_lease_ms: int = 3_000
     """How long the primary may be silent before another replica takes over."""
+    lease_gap_ms_max: int = 60_000
+    """When a replica becomes primary because the one before has failed, open leases get the time
+    added in which there was no primary, this much at most. 0 means none."""
     replica_tls_ca: Path | None = None
     """Authority, PEM, that signed the replicas' link certificates; none: they connect without
     TLS."""
@@ -206,6 +209,12 @@ class BrokerConfig:
     settled_transactions_max: int = 10_000
     """How many ended transactions the broker remembers. A repeated commit or rollback of one of
     them gets the same answer."""
+    known_sends_max: int = 500_000
+    """How many of the newest sends the broker remembers, to recognize one that is repeated under
+    the same message id. Each takes some 100 bytes of memory. At least half of them are known. 0
+    means none: then each repeated send is stored again."""
+    known_sends_ms: int = 600_000
+    """How long a send is remembered at least, if known_sends_max allows it."""
     topics_max: int = 20_000
     """How many topics clients may create. Further ones are refused."""
     inner_topics_max: int = 100_000

@@ -878,6 +878,7 @@ class SendReply(_message.Message):
     QUEUE_ID_FIELD_NUMBER: _builtins.int
     QUEUE_OFFSET_FIELD_NUMBER: _builtins.int
     LOG_OFFSETS_FIELD_NUMBER: _builtins.int
+    QUEUE_OFFSETS_FIELD_NUMBER: _builtins.int
     queue_id: _builtins.int
     queue_offset: _builtins.int
     """of the first record; the others follow without a gap"""
@@ -885,16 +886,21 @@ class SendReply(_message.Message):
     def log_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
         """of half messages"""
 
+    @_builtins.property
+    def queue_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each record, when some were stored by an earlier send"""
+
     def __init__(
         self,
         *,
         queue_id: _builtins.int = ...,
         queue_offset: _builtins.int = ...,
         log_offsets: _abc.Iterable[_builtins.int] | None = ...,
+        queue_offsets: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_offsets", b"log_offsets", "queue_id", b"queue_id", "queue_offset", b"queue_offset"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["log_offsets", b"log_offsets", "queue_id", b"queue_id", "queue_offset", b"queue_offset", "queue_offsets", b"queue_offsets"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -108,7 +108,7 @@ class Broker:
         self.peers = Peers(runtime, catalog, self.catalog)
         runtime.retention_holds["timers"] = self.timer_keeper.needed_from
         runtime.retention_holds["transactions"] = self.transactions.needed_from
-        self._send = Send(runtime, catalog, self.timers, self.transactions)
+        self._send = Send(runtime, catalog, state.known_sends, self.timers, self.transactions)
         self._handlers = {**self._messages(), **self._groups(), **self._inspection()}
         self._stats, self._store = runtime.stats, runtime.store
         self._long_polls, self._waiting_pulls = runtime.long_polls, runtime.waiting_pulls
