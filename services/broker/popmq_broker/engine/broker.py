@@ -23,6 +23,7 @@ from popmq_broker.engine.inspect.export import Exports
 from popmq_broker.engine.inspect.figures import Figures
 from popmq_broker.engine.inspect.find import Find
 from popmq_broker.engine.inspect.inspection import Inspection
+from popmq_broker.engine.inspect.told_settings import ToldSettings
 from popmq_broker.engine.journal.pop_buffer import Storing
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.leases.ack import Ack
@@ -85,6 +86,9 @@ _REPLY_FIELD = {
     "export_snapshot": "export",
     "export_status": "export",
     "rebuild_queue": "rebuild_queue",
+    "show_settings": "settings",
+    "proxy_report": "proxy_report",
+    "show_proxies": "proxies",
 }
 
 
@@ -178,9 +182,9 @@ class Broker:
         leases, consumers = state.lease_state, state.consumer_state
         dead_letters = DeadLetters(runtime, catalog, self.topics)
         accounts = AccessRecords(runtime, catalog, self.catalog)
-        find, figures = (
-            Find(runtime, catalog),
-            Figures(runtime, catalog, leases, consumers, state.halves, self.timers, self.peers),
+        find, told = Find(runtime, catalog), ToldSettings(runtime)
+        figures = Figures(
+            runtime, catalog, leases, consumers, state.halves, self.timers, self.peers
         )
         return {
             **_of_dead_letters(
@@ -195,6 +199,9 @@ class Broker:
             "inspect": Inspection(runtime, catalog, leases, consumers, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
+            "show_settings": told.settings,
+            "proxy_report": told.report,
+            "show_proxies": told.proxies,
             "get_access": accounts.get,
             "put_access": accounts.put,
             "peers": self.peers.tell,

@@ -69,6 +69,8 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "TestAccess": (admin.TestAccessRequest, "acls.test"),
     "SetLimits": (admin.SetLimitsRequest, "acls.set_limits"),
     "ListLimits": (admin.ListLimitsRequest, "acls.list_limits"),
+    "ShowSettings": (admin.ShowSettingsRequest, "told.settings.show"),
+    "ListAuditLines": (admin.ListAuditLinesRequest, "told.audit_lines.list_all"),
 }
 """The request, and which of `Methods` serves it."""
 _ONLY_LOOK = ("List", "Describe", "Find", "Get", "Explain", "Inspect", "Show", "Test")

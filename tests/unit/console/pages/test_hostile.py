@@ -34,6 +34,39 @@ def stored_message(evil: str) -> admin.StoredMessage:
     )
 
 
+def told_of_services(evil: str) -> dict[str, Any]:
+    return {
+        "ShowSettings": admin.ShowSettingsResponse(
+            services=[
+                admin.ServiceSettings(
+                    role=evil,
+                    name=evil,
+                    settings=[admin.Setting(name=evil, value=evil, source=evil)],
+                ),
+                admin.ServiceSettings(role=evil, name=evil, failure=evil),
+            ]
+        ),
+        "ListAuditLines": admin.ListAuditLinesResponse(
+            lines=[
+                admin.AuditLine(
+                    at_ms=1,
+                    what=evil,
+                    user=evil,
+                    address=evil,
+                    call=evil,
+                    resource=evil,
+                    outcome=evil,
+                    target=evil,
+                    proxy=evil,
+                )
+            ],
+            more=True,
+            proxies=[admin.AuditedProxy(name=evil, started_ms=1)],
+            silent_brokers=[evil],
+        ),
+    }
+
+
 def cluster(evil: str) -> FakeCluster:
     topic = admin.Topic(name=evil, message_type=evil, queues=1, read_queues=1)
     group = admin.Group(name=evil, max_attempts=1, consume_from=evil)
@@ -97,6 +130,7 @@ def cluster(evil: str) -> FakeCluster:
         ),
         ListAcls=admin.ListAclsResponse(acls=[acl]),
         ListLimits=admin.ListLimitsResponse(limits=[admin.Limits(subject=evil)]),
+        **told_of_services(evil),
     )
 
 
@@ -137,7 +171,7 @@ async def test_what_an_address_says_stays_text(evil: str) -> None:
     """Parameters of addresses are another's words too: a link may be sent to somebody."""
     async with browsing(cluster("plain")) as browser:
         names = "q sort page type system peek at queue tag key text state reason id topic group to "
-        names += "cursor how user action resource ip then in"
+        names += "cursor how user action resource ip then in show trail what before"
         for path in ["/", "/topics", "/topics/t", "/groups", "/groups/g", "/later", "/access"]:
             params: dict[str, Any] = dict.fromkeys(names.split(), evil)
             response = await browser.http.get(path, params=params)

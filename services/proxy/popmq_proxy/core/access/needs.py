@@ -216,5 +216,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "TestAccess"): _test_access,
     (ADMIN, "SetLimits"): _on_cluster(Action.UPDATE),
     (ADMIN, "ListLimits"): _on_cluster(Action.GET),
+    (ADMIN, "ShowSettings"): _on_cluster(Action.GET),
+    (ADMIN, "ListAuditLines"): _on_cluster(Action.GET),
 }
 """By (service, RPC). Telemetry is looked at command by command (rpc/access/guard.py)."""
