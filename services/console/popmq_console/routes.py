@@ -64,6 +64,7 @@ ROUTES: Final = [
     Route("GET", "/later", later.later),
     Route("GET", "/later/settle", later.settle_page),
     Route("POST", "/later/settle", later.settle),
+    Route("GET", "/recall", send.recall_page),
     Route("POST", "/recall", send.recall),
     Route("GET", "/cluster", cluster.cluster),
     Route("GET", "/cluster/permission", cluster.permission_page),

@@ -3900,3 +3900,214 @@ class ListAuditLinesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ListAuditLinesResponse: _TypeAlias = ListAuditLinesResponse  # noqa: Y015
+
+@_typing.final
+class ListDelayedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    """0: 50, at most 200"""
+    cursor: _builtins.str
+    """of the response before; empty: from the one that is due first"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "cursor", b"cursor", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayedRequest: _TypeAlias = ListDelayedRequest  # noqa: Y015
+
+@_typing.final
+class DelayedMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BORN_MS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    RECALL_HANDLE_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    topic: _builtins.str
+    message_id: _builtins.str
+    due_ms: _builtins.int
+    stored_ms: _builtins.int
+    born_ms: _builtins.int
+    tag: _builtins.str
+    message_group: _builtins.str
+    body_bytes: _builtins.int
+    recall_handle: _builtins.str
+    """takes it back: popmq recall TOPIC HANDLE"""
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        due_ms: _builtins.int = ...,
+        stored_ms: _builtins.int = ...,
+        born_ms: _builtins.int = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        tag: _builtins.str = ...,
+        message_group: _builtins.str = ...,
+        body_bytes: _builtins.int = ...,
+        recall_handle: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes", b"body_bytes", "born_ms", b"born_ms", "broker", b"broker", "due_ms", b"due_ms", "keys", b"keys", "message_group", b"message_group", "message_id", b"message_id", "recall_handle", b"recall_handle", "stored_ms", b"stored_ms", "tag", b"tag", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayedMessage: _TypeAlias = DelayedMessage  # noqa: Y015
+
+@_typing.final
+class ListDelayedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    BY_LEVEL_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """empty: that was all"""
+    scanned: _builtins.int
+    """looked at by this request, of all topics"""
+    waiting: _builtins.int
+    """of all topics, but for those of RocketMQ's delay levels"""
+    by_level: _builtins.int
+    """which wait for one of the delay levels: they are not listed"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelayedMessage]:
+        """may be empty although more follow"""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___DelayedMessage] | None = ...,
+        cursor: _builtins.str = ...,
+        scanned: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        by_level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_level", b"by_level", "cursor", b"cursor", "messages", b"messages", "scanned", b"scanned", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayedResponse: _TypeAlias = ListDelayedResponse  # noqa: Y015
+
+@_typing.final
+class PeekMessagesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BACKWARDS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    SQL_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    SCANNED_MAX_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    broker: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    """the first that is looked at"""
+    backwards: _builtins.bool
+    """then older ones"""
+    tag: _builtins.str
+    """`a || b`"""
+    sql: _builtins.str
+    """in place of tags"""
+    count_max: _builtins.int
+    """0: 25, at most 100"""
+    scanned_max: _builtins.int
+    """messages looked at; 0: 1,000, at most 10,000"""
+    system: _builtins.bool
+    """also retry topics, dead letters and the system's own topics"""
+    whole: _builtins.bool
+    """with whole bodies, else their first 256 bytes"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        broker: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        backwards: _builtins.bool = ...,
+        tag: _builtins.str = ...,
+        sql: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        scanned_max: _builtins.int = ...,
+        system: _builtins.bool = ...,
+        whole: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backwards", b"backwards", "broker", b"broker", "count_max", b"count_max", "offset", b"offset", "queue_id", b"queue_id", "scanned_max", b"scanned_max", "sql", b"sql", "system", b"system", "tag", b"tag", "topic", b"topic", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekMessagesRequest: _TypeAlias = PeekMessagesRequest  # noqa: Y015
+
+@_typing.final
+class PeekMessagesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    scanned: _builtins.int
+    next_offset: _builtins.int
+    """where to go on"""
+    more: _builtins.bool
+    """there are messages from next_offset on"""
+    unreadable: _builtins.int
+    """of those looked at"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredMessage]:
+        """in the order in which they were looked at"""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___StoredMessage] | None = ...,
+        scanned: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        more: _builtins.bool = ...,
+        unreadable: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "more", b"more", "next_offset", b"next_offset", "scanned", b"scanned", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekMessagesResponse: _TypeAlias = PeekMessagesResponse  # noqa: Y015

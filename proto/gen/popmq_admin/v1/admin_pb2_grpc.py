@@ -249,6 +249,16 @@ class AdminStub(object):
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesResponse.FromString,
                 _registered_method=True)
+        self.ListDelayed = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListDelayed',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedResponse.FromString,
+                _registered_method=True)
+        self.PeekMessages = channel.unary_unary(
+                '/popmq.admin.v1.Admin/PeekMessages',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -517,6 +527,20 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ListDelayed(self, request, context):
+        """Delayed messages that wait, in the order in which they are due.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PeekMessages(self, request, context):
+        """A queue looked through, by tag or SQL; nothing is received.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -734,6 +758,16 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListAuditLines,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesResponse.SerializeToString,
+            ),
+            'ListDelayed': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDelayed,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedResponse.SerializeToString,
+            ),
+            'PeekMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.PeekMessages,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1897,6 +1931,60 @@ class Admin(object):
             '/popmq.admin.v1.Admin/ListAuditLines',
             popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDelayed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListDelayed',
+            popmq__admin_dot_v1_dot_admin__pb2.ListDelayedRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListDelayedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PeekMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/PeekMessages',
+            popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,

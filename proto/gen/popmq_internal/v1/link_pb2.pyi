@@ -343,6 +343,8 @@ class Call(_message.Message):
     SHOW_SETTINGS_FIELD_NUMBER: _builtins.int
     PROXY_REPORT_FIELD_NUMBER: _builtins.int
     SHOW_PROXIES_FIELD_NUMBER: _builtins.int
+    LIST_DELAYED_FIELD_NUMBER: _builtins.int
+    PEEK_MESSAGES_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -470,6 +472,10 @@ class Call(_message.Message):
 
     @_builtins.property
     def show_proxies(self) -> Global___ShowProxies: ...
+    @_builtins.property
+    def list_delayed(self) -> Global___ListDelayed: ...
+    @_builtins.property
+    def peek_messages(self) -> Global___PeekMessages: ...
     def __init__(
         self,
         *,
@@ -534,12 +540,14 @@ class Call(_message.Message):
         show_settings: Global___ShowSettings | None = ...,
         proxy_report: Global___ProxyReport | None = ...,
         show_proxies: Global___ShowProxies | None = ...,
+        list_delayed: Global___ListDelayed | None = ...,
+        peek_messages: Global___PeekMessages | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move", "show_settings", "proxy_report", "show_proxies"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move", "show_settings", "proxy_report", "show_proxies", "list_delayed", "peek_messages"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -590,6 +598,8 @@ class Reply(_message.Message):
     SETTINGS_FIELD_NUMBER: _builtins.int
     PROXY_REPORT_FIELD_NUMBER: _builtins.int
     PROXIES_FIELD_NUMBER: _builtins.int
+    LIST_DELAYED_FIELD_NUMBER: _builtins.int
+    PEEK_MESSAGES_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -673,6 +683,10 @@ class Reply(_message.Message):
     def proxy_report(self) -> Global___ProxyReportReply: ...
     @_builtins.property
     def proxies(self) -> Global___ProxiesReply: ...
+    @_builtins.property
+    def list_delayed(self) -> Global___ListDelayedReply: ...
+    @_builtins.property
+    def peek_messages(self) -> Global___PeekReply: ...
     def __init__(
         self,
         *,
@@ -713,12 +727,14 @@ class Reply(_message.Message):
         settings: Global___SettingsReply | None = ...,
         proxy_report: Global___ProxyReportReply | None = ...,
         proxies: Global___ProxiesReply | None = ...,
+        list_delayed: Global___ListDelayedReply | None = ...,
+        peek_messages: Global___PeekReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group", "settings", "proxy_report", "proxies"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group", "settings", "proxy_report", "proxies", "list_delayed", "peek_messages"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -5040,6 +5056,237 @@ class KnownProxy(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___KnownProxy: _TypeAlias = KnownProxy  # noqa: Y015
+
+@_typing.final
+class ListDelayed(_message.Message):
+    """--- messages that nobody receives by looking ---
+
+    Delayed messages that wait for their time, those that are due first; from a place on.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    @_builtins.property
+    def after(self) -> Global___DelayedPlace:
+        """absent: from the first one on"""
+
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        after: Global___DelayedPlace | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "count_max", b"count_max", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayed: _TypeAlias = ListDelayed  # noqa: Y015
+
+@_typing.final
+class DelayedPlace(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    due_ms: _builtins.int
+    offset: _builtins.int
+    """of the parked record"""
+    def __init__(
+        self,
+        *,
+        due_ms: _builtins.int = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["due_ms", b"due_ms", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayedPlace: _TypeAlias = DelayedPlace  # noqa: Y015
+
+@_typing.final
+class DelayedMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BORN_MS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    message_id: _builtins.str
+    stored_ms: _builtins.int
+    born_ms: _builtins.int
+    keys: _builtins.str
+    tag: _builtins.str
+    message_group: _builtins.str
+    body_bytes: _builtins.int
+    @_builtins.property
+    def place(self) -> Global___DelayedPlace: ...
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        place: Global___DelayedPlace | None = ...,
+        stored_ms: _builtins.int = ...,
+        born_ms: _builtins.int = ...,
+        keys: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        message_group: _builtins.str = ...,
+        body_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes", b"body_bytes", "born_ms", b"born_ms", "keys", b"keys", "message_group", b"message_group", "message_id", b"message_id", "place", b"place", "stored_ms", b"stored_ms", "tag", b"tag", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayedMessage: _TypeAlias = DelayedMessage  # noqa: Y015
+
+@_typing.final
+class ListDelayedReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    SCANNED_TO_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    BY_LEVEL_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """something waits behind it"""
+    scanned: _builtins.int
+    waiting: _builtins.int
+    """of all topics, but for those of RocketMQ's delay levels"""
+    by_level: _builtins.int
+    """which wait for one of the delay levels: they are not listed"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelayedMessage]:
+        """due first first"""
+
+    @_builtins.property
+    def scanned_to(self) -> Global___DelayedPlace:
+        """up to it all were looked at"""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___DelayedMessage] | None = ...,
+        scanned_to: Global___DelayedPlace | None = ...,
+        more: _builtins.bool = ...,
+        scanned: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        by_level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scanned_to", b"scanned_to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_level", b"by_level", "messages", b"messages", "more", b"more", "scanned", b"scanned", "scanned_to", b"scanned_to", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayedReply: _TypeAlias = ListDelayedReply  # noqa: Y015
+
+@_typing.final
+class PeekMessages(_message.Message):
+    """One queue, looked through from an offset on. No lease, no position: no group notices."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BACKWARDS_FIELD_NUMBER: _builtins.int
+    FILTER_KIND_FIELD_NUMBER: _builtins.int
+    FILTER_EXPRESSION_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    SCANNED_MAX_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_MAX_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    """the first looked at"""
+    backwards: _builtins.bool
+    """then older ones"""
+    filter_kind: Global___FilterKind.ValueType
+    filter_expression: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    scanned_max: _builtins.int
+    system: _builtins.bool
+    body_bytes_max: _builtins.int
+    """of each body"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        backwards: _builtins.bool = ...,
+        filter_kind: Global___FilterKind.ValueType = ...,
+        filter_expression: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        scanned_max: _builtins.int = ...,
+        system: _builtins.bool = ...,
+        body_bytes_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backwards", b"backwards", "body_bytes_max", b"body_bytes_max", "count_max", b"count_max", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "offset", b"offset", "queue_id", b"queue_id", "scanned_max", b"scanned_max", "system", b"system", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekMessages: _TypeAlias = PeekMessages  # noqa: Y015
+
+@_typing.final
+class PeekReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    scanned: _builtins.int
+    next_offset: _builtins.int
+    """where to go on"""
+    more: _builtins.bool
+    """there are messages from next_offset on"""
+    unreadable: _builtins.int
+    """of those looked at"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredMessage]: ...
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___StoredMessage] | None = ...,
+        scanned: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        more: _builtins.bool = ...,
+        unreadable: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "more", b"more", "next_offset", b"next_offset", "scanned", b"scanned", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekReply: _TypeAlias = PeekReply  # noqa: Y015
 
 @_typing.final
 class SendBack(_message.Message):

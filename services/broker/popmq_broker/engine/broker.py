@@ -23,6 +23,7 @@ from popmq_broker.engine.inspect.export import Exports
 from popmq_broker.engine.inspect.figures import Figures
 from popmq_broker.engine.inspect.find import Find
 from popmq_broker.engine.inspect.inspection import Inspection
+from popmq_broker.engine.inspect.peek import Peek
 from popmq_broker.engine.inspect.told_settings import ToldSettings
 from popmq_broker.engine.journal.pop_buffer import Storing
 from popmq_broker.engine.journal.state import BrokerState
@@ -38,6 +39,7 @@ from popmq_broker.engine.retries.send_back import SendBack
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_keeper import TimerKeeper
+from popmq_broker.engine.timers.timer_list import DelayedList
 from popmq_broker.engine.timers.timer_load import load as load_timers
 from popmq_broker.engine.timers.timer_recall import Recall
 from popmq_broker.engine.transactions.transaction import Transactions
@@ -89,6 +91,8 @@ _REPLY_FIELD = {
     "show_settings": "settings",
     "proxy_report": "proxy_report",
     "show_proxies": "proxies",
+    "list_delayed": "list_delayed",
+    "peek_messages": "peek_messages",
 }
 
 
@@ -193,6 +197,8 @@ class Broker:
             "describe": Describe(runtime, catalog, leases, consumers).describe,
             "find_messages": find.find,
             "get_message": find.get,
+            "peek_messages": Peek(runtime, catalog).peek,
+            "list_delayed": DelayedList(runtime, catalog, self.timers).list_delayed,
             "explain": Explain(
                 runtime, catalog, leases, consumers, state.halves, self.timers, dead_letters
             ).explain,

@@ -52,6 +52,8 @@ async def _peek(visit: Visit, name: str, found: Any) -> tuple[Peek | None, str, 
     except CallFailed as failed:
         if failed.failure is Failure.DENIED:
             return None, failed.text, wrong
+        if failed.failure in (Failure.REFUSED, Failure.OLDER) and asked.wanted.sql:
+            return Peek(asked, [], 0, more=False), "", failed.text
         raise
 
 

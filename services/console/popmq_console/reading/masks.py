@@ -60,6 +60,12 @@ class Masks:
         for message in _messages(answer):
             self._mask(message)
 
+    def hide_properties_of(self, topic: str) -> bool:
+        """Whether some of its messages' properties are hidden: a filter by properties, tried often
+        enough, would tell them. Retries and dead letters may be of any topic."""
+        hiding = [mask for mask in self._masks if mask.properties]
+        return any(topic.startswith("%") or mask.covers([topic]) for mask in hiding)
+
     def _mask(self, message: Any) -> None:
         topics = set(_topics(message.topic, message.properties))
         found = [mask for mask in self._masks if mask.covers(topics)]

@@ -44,6 +44,7 @@ from popmq_proxy.rpc.clients.queue_lock import QueueLockHandler
 from popmq_proxy.rpc.clients.route import RouteHandler
 from popmq_proxy.rpc.clients.send_back import SendBackHandler
 from popmq_proxy.rpc.messages.ack import AckHandler
+from popmq_proxy.rpc.messages.delayed import DelayedHandler
 from popmq_proxy.rpc.messages.recall import RecallHandler
 from popmq_proxy.rpc.messages.receive import ReceiveHandler
 from popmq_proxy.rpc.messages.send import SendHandler
@@ -88,9 +89,9 @@ class Methods:
     transactions: TransactionsHandler
     checks: TransactionChecksHandler
     find: FindHandler
+    delayed: DelayedHandler
     reset: ResetHandler
     explain: ExplainHandler
-    cluster: ClusterHandler
     replicas: ReplicasHandler
     peers: PeersHandler
     export: ExportHandler
@@ -142,7 +143,6 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     for name, response in UNSUPPORTED_UNARY.items():
         unary[name] = (_unsupported(name), response)
     tables, audit, guard = _access(upstream, metrics)
-    told = _told(upstream, metrics, audit)
     return Methods(
         unary={
             name: _answering(_guarded(guard, name, handler), response, upstream)
@@ -159,9 +159,9 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         transactions=transactions,
         checks=TransactionChecksHandler(upstream),
         find=FindHandler(upstream),
+        delayed=DelayedHandler(upstream),
         reset=ResetHandler(upstream),
         explain=ExplainHandler(upstream),
-        cluster=told.cluster,
         replicas=ReplicasHandler(upstream),
         peers=PeersHandler(upstream),
         export=ExportHandler(upstream),
@@ -172,7 +172,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         audit=audit,
         users=UsersHandler(upstream, tables),
         acls=AclsHandler(tables, upstream.config),
-        told=told,
+        told=_told(upstream, metrics, audit),
     )
 
 

@@ -218,5 +218,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "ListLimits"): _on_cluster(Action.GET),
     (ADMIN, "ShowSettings"): _on_cluster(Action.GET),
     (ADMIN, "ListAuditLines"): _on_cluster(Action.GET),
+    (ADMIN, "ListDelayed"): _on_topic("topic", Action.GET),
+    (ADMIN, "PeekMessages"): _find,
 }
 """By (service, RPC). Telemetry is looked at command by command (rpc/access/guard.py)."""

@@ -62,6 +62,8 @@ LOOKS: Final = frozenset(
         "ShowCluster",
         "ShowReplicas",
         "ShowSettings",
+        "ListDelayed",
+        "PeekMessages",
         "ExportStatus",
     }
 )
