@@ -7,6 +7,7 @@ from pathlib import Path
 
 import grpc
 import pytest
+from grpc_tools import protoc
 from harness.console import Browser, browsing
 from integration.served import popmq, serving
 
@@ -14,6 +15,7 @@ from popmq import Client
 from popmq.testing import PopmqBroker
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
+from popmq_console.config import read_protobuf_types
 
 
 @pytest.fixture
@@ -119,3 +121,27 @@ def test_commands_look_too(server: PopmqBroker) -> None:
     output = popmq("message", "delayed", *at).output
     assert "in-50" in output
     assert "in-5 " not in output
+
+
+async def test_protobuf_bodies_are_shown_by_the_types_that_protoc_wrote(
+    tmp_path: Path, endpoint: str, client: Client
+) -> None:
+    (tmp_path / "shop.proto").write_text(
+        'syntax = "proto3"; package shop; import "google/protobuf/timestamp.proto";\n'
+        "message Order { string id = 1; google.protobuf.Timestamp at = 2; }\n"
+    )
+    file = tmp_path / "types.pb"
+    included = Path(str(protoc.__file__)).parent / "_proto"
+    options = [f"-I{tmp_path}", f"-I{included}", "--include_imports"]
+    assert protoc.main(["protoc", *options, f"--descriptor_set_out={file}", "shop.proto"]) == 0
+    await client.send("orders", b"\x0a\x03A-1\x12\x02\x08\x01")
+    types = read_protobuf_types(file, ["ord*=shop.Order"])
+    async with browsing(endpoint=endpoint, protobuf=types) as browser:
+        await browser.get("/topics/orders")
+        assert '{ "id": "A-1", "at": "1970-01-01T00:00:01Z" }' in browser.text
+        address = re.search(r'href="(/message[^"]+)"', browser.page)
+        assert address is not None
+        await browser.get(address[1].replace("&amp;", "&"))
+        assert "shop.Order, 9 bytes" in browser.text
+        await browser.get("/cluster")
+        assert "--descriptors, --topic-type" in browser.text

@@ -67,7 +67,7 @@ class Masks:
         return any(topic.startswith("%") or mask.covers([topic]) for mask in hiding)
 
     def _mask(self, message: Any) -> None:
-        topics = set(_topics(message.topic, message.properties))
+        topics = set(topics_of(message.topic, message.properties))
         found = [mask for mask in self._masks if mask.covers(topics)]
         for name in [name for mask in found for name in mask.properties]:
             if name in message.properties:
@@ -111,7 +111,7 @@ def _messages(answer: Any) -> Iterator[Any]:
             yield from getattr(answer, field.name)
 
 
-def _topics(topic: str, properties: Mapping[str, str]) -> Iterator[str]:
+def topics_of(topic: str, properties: Mapping[str, str]) -> Iterator[str]:
     """Where it lies, and where it came from: retries, dead letters, delayed and half messages."""
     yield topic
     for name in ORIGINS:

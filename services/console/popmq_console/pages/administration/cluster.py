@@ -80,6 +80,7 @@ def settings_of(config: ConsoleConfig) -> Mapping[str, tuple[object, str]]:
         "address": (f"{config.host}:{config.port}", "--host, --port"),
         "path prefix": (config.path_prefix or "none", "--path-prefix"),
         "masks": (str(len(config.masks)) if config.masks else "none", "--mask-file"),
+        "Protobuf types": (str(len(config.protobuf) or "none"), "--descriptors, --topic-type"),
         "audit reports": (config.audit_dir or "none", "--audit-dir"),
         "host names": (", ".join(config.allowed_hosts) or "addresses alone", "--allowed-host"),
         "read-only": ("yes" if config.read_only else "no", "--read-only"),
