@@ -23,7 +23,7 @@ from popmq_broker.engine.inspect.export import Exports
 from popmq_broker.engine.inspect.figures import Figures
 from popmq_broker.engine.inspect.find import Find
 from popmq_broker.engine.inspect.inspection import Inspection
-from popmq_broker.engine.inspect.peek import Peek
+from popmq_broker.engine.inspect.peek import QueueLook
 from popmq_broker.engine.inspect.told_settings import ToldSettings
 from popmq_broker.engine.journal.pop_buffer import Storing
 from popmq_broker.engine.journal.state import BrokerState
@@ -197,7 +197,7 @@ class Broker:
             "describe": Describe(runtime, catalog, leases, consumers).describe,
             "find_messages": find.find,
             "get_message": find.get,
-            "peek_messages": Peek(runtime, catalog).peek,
+            "peek_messages": QueueLook(runtime, catalog).peek,
             "list_delayed": DelayedList(runtime, catalog, self.timers).list_delayed,
             "explain": Explain(
                 runtime, catalog, leases, consumers, state.halves, self.timers, dead_letters

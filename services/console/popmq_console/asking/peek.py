@@ -15,7 +15,7 @@ from popmq_console.reading.peeking import (
     SQL_SCANNED_MAX,
     PeekFilter,
     QueuePlace,
-    QueueScan,
+    WantedScan,
     chosen_queues,
     newest_places,
     oldest_places,
@@ -138,7 +138,7 @@ async def _by_sql(
         starts = await each(lambda one: _first_since(visit, topic, one, asked.time_ms), queues)
     wanted = scans(queues, asked.mode, starts, SQL_SCANNED_MAX)
 
-    async def look(scan: QueueScan) -> admin.PeekMessagesResponse:
+    async def look(scan: WantedScan) -> admin.PeekMessagesResponse:
         request = admin.PeekMessagesRequest(
             topic=topic,
             broker=scan.first.broker,

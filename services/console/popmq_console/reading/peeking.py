@@ -20,7 +20,7 @@ class QueuePlace(NamedTuple):
     offset: int
 
 
-class QueueScan(NamedTuple):
+class WantedScan(NamedTuple):
     first: QueuePlace
     backwards: bool
     scanned_max: int
@@ -84,7 +84,7 @@ def _backwards(queue: admin.TopicQueue, end: int) -> list[QueuePlace]:
 
 def scans(
     queues: Sequence[admin.TopicQueue], mode: str, starts: Sequence[int], scanned_max: int
-) -> list[QueueScan]:
+) -> list[WantedScan]:
     """What brokers are to look through. `starts`: of each queue, for the modes that have some; each
     queue gets the same share of `scanned_max`."""
     share = max(1, scanned_max // max(1, len(queues)))
@@ -94,7 +94,7 @@ def scans(
         offset = {"newest": queue.max_offset - 1, "oldest": queue.min_offset}.get(mode, start)
         if queue.min_offset < queue.max_offset:
             place = QueuePlace(queue.broker, queue.queue_id, max(offset, 0))
-            found.append(QueueScan(place, backwards, share))
+            found.append(WantedScan(place, backwards, share))
     return found
 
 

@@ -64,7 +64,7 @@ UNSUPPORTED_UNARY = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class ToldHandlers:
     """Handlers of what proxies tell of themselves and of each other."""
 
     cluster: ClusterHandler
@@ -102,7 +102,7 @@ class Methods:
     audit: AuditTrail
     users: UsersHandler
     acls: AclsHandler
-    told: Told
+    told: ToldHandlers
 
 
 def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
@@ -185,10 +185,10 @@ def _access(upstream: Upstream, metrics: ProxyMetrics) -> tuple[AccessTables, Au
     return tables, audit, Guard(upstream, tables, audit)
 
 
-def _told(upstream: Upstream, metrics: ProxyMetrics, audit: AuditTrail) -> Told:
+def _told(upstream: Upstream, metrics: ProxyMetrics, audit: AuditTrail) -> ToldHandlers:
     reporter = ProxyReporter(upstream, audit.tail)
     cluster = ClusterHandler(upstream, metrics, reporter)
-    return Told(
+    return ToldHandlers(
         cluster=cluster,
         settings=SettingsHandler(upstream, cluster, reporter),
         audit_lines=AuditLinesHandler(upstream, cluster, reporter),

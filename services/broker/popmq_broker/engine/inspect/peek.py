@@ -27,7 +27,7 @@ SECONDS_MAX: Final = 2.0
 """Then the look ends, and says where to go on."""
 
 
-class Peek:
+class QueueLook:
     def __init__(self, runtime: Runtime, catalog_state: CatalogState) -> None:
         self._runtime = runtime
         self._catalog_state = catalog_state
