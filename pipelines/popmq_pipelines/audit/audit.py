@@ -14,6 +14,7 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
+    maximum,
     order,
     pairs,
     skips,
@@ -48,6 +49,8 @@ class Evidence:
     watermarks: DataFrame
     """Each queue's oldest and next offset, as the broker knew them at the snapshot's end."""
     told: Told
+    settings: DataFrame
+    """The settings of groups, of all epochs."""
     waits: Waits
     known: Sequence[int]
     judged: Sequence[int]
@@ -170,6 +173,7 @@ def _gaps(
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
         *_skips(of, seen, states),
+        *maximum.judged_by_settings(states, maximum.in_force(of.settings)),
         *_untimely(of, rules),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]
