@@ -11,7 +11,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from popmq_common.records.names import (
-    CATALOG_TOPIC,
     DEAD_LETTER_PREFIX,
     HALF_OP_TOPIC,
     HALF_TOPIC,
@@ -20,6 +19,7 @@ from popmq_common.records.names import (
     REVIVE_PREFIX,
     TIMER_TOPIC,
 )
+from popmq_pipelines.decode import inner_topics
 from popmq_pipelines.snapshot.columns import names
 
 _REDRIVE_PREFIX: Final = "rmq_sys_REDRIVE_"
@@ -56,7 +56,9 @@ def tables(records: DataFrame) -> dict[str, DataFrame]:
         "revive_log": _revive_log(records, checkpoints, acks),
         "retry_index": _retry_index(records),
         "dlq_index": _dlq_index(records),
-        "group_settings": _group_settings(records),
+        "group_settings": inner_topics.group_settings(records),
+        "client_reports": inner_topics.client_reports(records),
+        "client_counts": inner_topics.client_counts(records),
         "redrives": _redrives(records),
         "timer_index": _timer_index(records),
         "timer_ends": _timer_ends(records),
@@ -268,29 +270,6 @@ def _dlq_index(records: DataFrame) -> DataFrame:
         _property("DLQ_ORIGIN_MESSAGE_ID").alias("origin_message_id"),
         _property("DLQ_REASON").alias("reason"),
         _int(_property("DLQ_ATTEMPTS")).alias("attempts"),
-    )
-
-
-def _group_settings(records: DataFrame) -> DataFrame:
-    of_group = (f.col("topic") == CATALOG_TOPIC) & (_property("TAGS") == "group")
-
-    def said(path: str) -> Column:
-        return f.get_json_object("body", f"$.v{path}")
-
-    def attribute(name: str) -> Column:
-        return said(f".attributes['popmq.{name}']")
-
-    is_deleted = said("").isNull()
-    hand_outs = f.coalesce(attribute("max.hand.outs").cast("int"), f.lit(1_000))
-    return records.where(of_group).select(
-        "*",
-        f.get_json_object("body", "$.n").alias("consumer_group"),
-        is_deleted.alias("is_deleted"),
-        said(".consumeMessageOrderly").cast("boolean").alias("is_fifo"),
-        (said(".retryMaxTimes").cast("int") + 1).alias("max_attempts"),
-        f.when(~is_deleted, hand_outs).alias("max_hand_outs"),
-        attribute("consume.from").alias("consume_from"),
-        said(".groupRetryPolicy").alias("retry_policy"),
     )
 
 

@@ -35,6 +35,7 @@ from popmq_proxy.rpc.admin.reset import ResetHandler
 from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
 from popmq_proxy.rpc.clients.client import ClientHandler
 from popmq_proxy.rpc.clients.consumer import ConsumerHandler
+from popmq_proxy.rpc.clients.count_reports import CountReportsHandler
 from popmq_proxy.rpc.clients.membership import MembershipHandler
 from popmq_proxy.rpc.clients.offsets import OffsetsHandler
 from popmq_proxy.rpc.clients.pull import PullHandler
@@ -120,6 +121,10 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "Join": (MembershipHandler(upstream, route).join, consumer.JoinResponse),
         "FixStart": (offsets.fix_start, consumer.FixStartResponse),
         "SendBack": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
+        "ReportCounts": (
+            CountReportsHandler(upstream).report_counts,
+            consumer.ReportCountsResponse,
+        ),
         "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),
