@@ -86,7 +86,9 @@ def test_reports_are_numbered_and_follow_each_other() -> None:
     counts.sends(SENT, "t", drafted(counts, made, 1))
     second = counts.take(NOON_MS + 120_000)
     last = counts.take(NOON_MS + 130_000, is_last=True)
-    assert first and second and last
+    assert first is not None
+    assert second is not None
+    assert last is not None
     assert [one.sequence for one in (first, second, last)] == [0, 1, 2]
     assert (first.from_ms, first.until_ms, second.from_ms) == (
         NOON_MS,
