@@ -293,6 +293,11 @@ SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sy
 bench: setup .venv/.bench .venv-bench/.ready .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
 	PYTHONPATH=bench $(BIN)/python -m compare $(BENCH_ARGS)
 
+.PHONY: bench-record
+bench-record: setup bench/loadgen/loadgen #: this commit beside an earlier one, in turns (BEFORE=HEAD~1 ROWS= TURNS=20 FAIL_ABOVE=1.25 WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m commits $(or $(BEFORE),HEAD~1) --python $(SERVER_PYTHON) $(if $(ROWS),--rows $(ROWS)) \
+		$(if $(TURNS),--turns $(TURNS)) $(if $(FAIL_ABOVE),--fail-above $(FAIL_ABOVE)) $(if $(WRITE),--write)
+
 .venv/.bench: .venv/.ready
 	$(BIN)/pip install --quiet --group bench
 	touch $@
@@ -307,11 +312,11 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
-SOURCES += bench/audit_scale bench/extremes bench/profiling bench/micro bench/sdk_compare examples
+SOURCES += bench/audit_scale bench/commits bench/extremes bench/profiling bench/micro bench/sdk_compare examples
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
-extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4; ONLY=console)
+extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4; ONLY=console; ONLY=catch-up)
 	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from compare import processes
 from compare.failure import BenchFailure
-from compare.systems import COMPILED, SIGNED, SYSTEMS, Case
+from compare.systems import COMPILED, EARLIER, SIGNED, SYSTEMS, Case
 from compare.workloads import GROUP_PREFIX, QUEUES, TOPIC_PREFIX, group, topic
 
 ADMIN_TIMEOUT_S = 120
@@ -65,6 +65,8 @@ class Tools:
     anchor: Path
     cores: str | None
     """As taskset takes it, such as 0,1; None: all."""
+    earlier: Path | None = None
+    """`popmq` of another commit."""
 
     def pinned(self, command: Sequence[str]) -> list[str]:
         return ["taskset", "-c", self.cores, *command] if self.cores else list(command)
@@ -319,9 +321,14 @@ def server_for(case: Case, tools: Tools, folder: Path, place: int) -> Server:
         "popmq": ("http2", False),
         "popmq-grpcio": ("grpcio", False),
         "popmq-standalone": ("http2", True),
+        EARLIER: ("http2", False),
     }[case.system.removesuffix(COMPILED).removesuffix(SIGNED)]
     if case.system.endswith(COMPILED):
         tools = replace(tools, popmq=tools.compiled)
+    if case.system == EARLIER:
+        if tools.earlier is None:
+            raise BenchFailure(f"{EARLIER} is for make bench-record")
+        tools = replace(tools, popmq=tools.earlier)
     return Popmq(tools, case.flush, folder, popmq_ports(place), front, alone, signed)
 
 

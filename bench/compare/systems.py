@@ -35,6 +35,9 @@ class Pair:
     """What the tables call the two."""
 
 
+EARLIER = "popmq-earlier"
+"""Another commit, which `make bench-record` has beside this one."""
+
 SYSTEMS = {
     system.name: system
     for system in (
@@ -44,6 +47,7 @@ SYSTEMS = {
         System("popmq-standalone", "PopMQ, standalone", jvm=False),
         System("popmq-compiled", "PopMQ, separate processes, compiled", jvm=False),
         System("popmq-signed-compiled", "PopMQ, separate processes, signed, compiled", jvm=False),
+        System(EARLIER, "PopMQ, separate processes, an earlier commit", jvm=False),
         System("popmq-standalone-compiled", "PopMQ, standalone, compiled", jvm=False),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
         System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
@@ -97,6 +101,8 @@ FULL_CASES = (
 
 def peer_of(system: str) -> str:
     """The name of the JVM's system it is compared with; of that system its own."""
+    if system == EARLIER:
+        return peer_of("popmq")
     for pair in PAIRS:
         if pair.ours == system:
             return peer_of(pair.theirs)

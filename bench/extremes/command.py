@@ -11,7 +11,7 @@ from types import ModuleType
 from compare.failure import BenchFailure
 from compare.progress import terminate_as_interrupt
 from compare.servers import Tools
-from extremes import backlog, console, export, polls, timers, topics
+from extremes import backlog, catch_up, console, export, polls, timers, topics
 from extremes.outcome import Outcome
 from extremes.services import services
 
@@ -24,6 +24,7 @@ BENCHMARKS: dict[str, ModuleType] = {
     "timers": timers,
     "export": export,
     "console": console,
+    "catch-up": catch_up,
 }
 ALONE = {"timers"}
 """These run an engine of their own; the others load services."""

@@ -67,15 +67,15 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
         services.make_topic(name)
     fill(services, STORED, options.messages, options.size)
     say(f"{options.messages:,} messages are stored")
-    _window(services, options)  # connections, caches
+    window_p99_ms(services, options)  # connections, caches
     windows, exported = Windows([], []), []
     for round_ in range(1, options.rounds + 1):
         for _ in range(WITHOUT_PER_ROUND):
-            windows.without.append(_window(services, options))
+            windows.without.append(window_p99_ms(services, options))
         exported.append(_during(services, options, windows.during))
         say(f"round {round_}: {_told(windows)}; {exported[-1].rows:,} rows")
     for _ in range(WITHOUT_PER_ROUND):
-        windows.without.append(_window(services, options))
+        windows.without.append(window_p99_ms(services, options))
     names = ("messages", "size", "rate", "window", "rounds", "front")
     settings = {name: getattr(options, name) for name in names}
     return Outcome("export", settings, figures(windows, exported))
@@ -102,7 +102,7 @@ def figures(windows: Windows, exported: Sequence[Exported]) -> list[Figure]:
     ]
 
 
-def _window(services: Services, options: Namespace) -> float:
+def window_p99_ms(services: Services, options: Namespace) -> float:
     """p99 of sends at the rate."""
     flags = ["-mode", "send", "-topic", FLOWING, "-size", str(options.size)]
     flags += ["-rate", str(options.rate), "-inflight", "256", "-conns", "8"]
@@ -118,7 +118,7 @@ def _during(services: Services, options: Namespace, found: list[float]) -> Expor
     _export(services, "now", "--whole", "--no-wait")
     deadline = time.monotonic() + EXPORT_TIMEOUT_S
     while time.monotonic() < deadline:
-        p99_ms = _window(services, options)
+        p99_ms = window_p99_ms(services, options)
         status = _export(services, "status")
         if not status["running"]:
             break

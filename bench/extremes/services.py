@@ -47,9 +47,13 @@ class Services(Popmq):
         place = {"NAME": name, "PORT": str(self._more[name]), "DATA_DIR": str(self.folder / name)}
         return {f"POPMQ_BROKER_{key}": value for key, value in place.items()}
 
-    def _environment(self) -> dict[str, str]:
+    def environment(self) -> dict[str, str]:
         place = {"POPMQ_BROKER_EXPORT_DIR": str(self.folder / "snapshots")}
-        return {**super()._environment(), **place, **self._variables}
+        return {**super().environment(), **place, **self._variables}
+
+    def set_variables(self, variables: Mapping[str, str]) -> None:
+        """More of them, before the start: such as need the folder's name."""
+        self._variables |= variables
 
     def make_topic(self, name: str, queues: int = 8) -> None:
         """A NORMAL topic at every broker; waits for them to register."""

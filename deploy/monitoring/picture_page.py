@@ -6,10 +6,10 @@ from io import BytesIO
 from pathlib import Path
 
 import matplotlib
+from board_figures import BYTES, GRID_WIDTH, Board, Drawn, Line, Span, amount
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, MaxNLocator
-from picture import BYTES, GRID_WIDTH, Board, Drawn, Line, Span, amount
 from PIL import Image
 
 matplotlib.rcParams["svg.hashsalt"] = "popmq"  # the same figures make the same file

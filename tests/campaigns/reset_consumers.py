@@ -62,7 +62,7 @@ class Receivers:
                 await duties.may_receive.wait()
                 if duties.rng.random() < 0.05 and not duties.acks_all:
                     async with duties.letting_go:
-                        if duties.is_settled.is_set():
+                        if duties.is_settled.is_set() and not duties.acks_all:
                             await self._take(client, LET_GO_S, 0.0)
                     continue
                 for message, one in await self._take(client, INVISIBLE_S, 1.0):

@@ -12,8 +12,8 @@ import random
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -128,7 +128,7 @@ class Trial:
         return {queue_id: len(found) for queue_id, found in self.reader.placed.items()}
 
     async def _back(self, target: str) -> None:
-        with self._without_retries(target):
+        async with self._without_retries(target):
             await self._drain()
             queue_id = self.rng.randrange(QUEUES)
             messages = self.reader.placed[queue_id]
@@ -141,7 +141,7 @@ class Trial:
             await self._reset(options)
 
     async def _forward(self, target: str) -> None:
-        with self._without_retries(target):
+        async with self._without_retries(target):
             await self._drain()
             self.duties.may_receive.clear()
             await asyncio.sleep(BACKLOG_S)
@@ -155,10 +155,12 @@ class Trial:
             await self._reset(options)
             self.duties.may_receive.set()
 
-    @contextmanager
-    def _without_retries(self, target: str) -> Iterator[None]:
-        """A reset of one queue leaves retries that wait, of any queue: there must be none."""
-        self.duties.acks_all = target == "offset"
+    @asynccontextmanager
+    async def _without_retries(self, target: str) -> AsyncIterator[None]:
+        """A reset of one queue leaves retries that wait, of any queue: there must be none. What is
+        being received to be let go of has come before, and is drained."""
+        async with self.duties.letting_go:
+            self.duties.acks_all = target == "offset"
         yield
         self.duties.acks_all = False
 

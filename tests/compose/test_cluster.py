@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import grpc
+import httpx
 import pytest
 from compat.checks import Driver, check_fifo, check_push, check_round_trip
 from compat.golang.conftest import golang_driver
@@ -24,12 +25,17 @@ SERVICES = {
     "balancer": 1,
     "broker-a": 1,
     "broker-b": 1,
+    "console": 1,
     "nameserver-1": 1,
     "nameserver-2": 1,
     "prometheus": 1,
     "proxy": 2,
     "sources": 1,
 }
+CONSOLE_PAGES = (
+    *("/", "/topics", "/topics/seen", "/groups", "/dead-letters", "/later", "/cluster", "/audit"),
+    "/access",
+)
 START_S = 90.0
 README = (Path(__file__).resolve().parents[2] / "README.md").read_text()
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(600)]
@@ -95,27 +101,19 @@ def test_the_official_go_client_with_tls(cluster: Cluster, binary: Path) -> None
 
 
 def test_the_commands_of_the_readme(cluster: Cluster) -> None:
-    section = README.split("## One minute")[1].split("## ")[0]
-    ours = r"^    \.venv-quickstart/bin/popmq ((?:send|receive|group) .*)$"
-    commands = re.findall(ours, section, re.MULTILINE)
-    assert len(commands) == 3
-    outputs = [
-        subprocess.run(
-            [POPMQ, *command.split(), "--endpoint", cluster.endpoint],
-            capture_output=True,
-            check=True,
-            text=True,
-            timeout=60,
-        ).stdout
-        for command in commands
-    ]
-    assert "world" in outputs[1]
+    """A cluster creates nothing on first use: the README says how topics are made."""
+    section = README.split("## Run it")[1].split("## ")[0]
+    (command,) = re.findall(r"`popmq (topic create [\w-]+)`", section)
+    words = [POPMQ, *command.split(), "--endpoint", cluster.endpoint]
+    made = subprocess.run(words, capture_output=True, check=True, text=True, timeout=60)
+    assert command.split()[-1] in made.stdout
 
 
 def test_the_ten_lines_of_the_readme(cluster: Cluster, tmp_path: Path) -> None:
     """They print what the README says, and end when they are told."""
-    block = r"## Ten lines\n\n```python\n(.*?)```\n\n```text\n(.*?)```"
-    ((program, prints),) = re.findall(block, README, re.DOTALL)
+    section = README.split("## Ten lines of Python")[1]
+    block = r"```python\n(.*?)```\n\n```text\n(.*?)```"
+    program, prints = re.findall(block, section, re.DOTALL)[0]
     file = tmp_path / "program.py"
     file.write_text(program.replace("127.0.0.1:8081", cluster.endpoint))
     running = subprocess.Popen([sys.executable, "-u", file], stdout=subprocess.PIPE, text=True)
@@ -127,6 +125,19 @@ def test_the_ten_lines_of_the_readme(cluster: Cluster, tmp_path: Path) -> None:
         running.terminate()
         rest, _ = running.communicate(timeout=60)
     assert (rest, running.returncode) == ("", 0)
+
+
+async def test_the_console_shows_the_cluster(cluster: Cluster) -> None:
+    """Nobody has to set anything up; without accounts there is no login."""
+    async with Client(cluster.endpoint) as client:
+        await send(client, "seen", ["in the browser"])
+    base = f"http://127.0.0.1:{cluster.port('console', 8082)}"
+    async with httpx.AsyncClient(base_url=base) as browser:
+        pages = {path: await browser.get(path) for path in CONSOLE_PAGES}
+    assert {path: page.status_code for path, page in pages.items()} == dict.fromkeys(pages, 200)
+    assert all(broker in pages["/cluster"].text for broker in ("broker-a", "broker-b"))
+    assert "seen" in pages["/topics"].text
+    assert "in the browser" in pages["/topics/seen"].text
 
 
 async def test_a_handle_outlives_its_proxy(cluster: Cluster) -> None:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+import httpx
 import pytest
 from compose.cluster import DEPLOY, Cluster, inspect, run, started
 from compose.conftest import named_apart
@@ -23,7 +24,7 @@ from harness.knocking import (
     with_certificate,
 )
 from harness.processes import POPMQ
-from harness.secured_cluster import SECURED, open_ports, preparation
+from harness.secured_cluster import PASSWORD, SECURED, open_ports, preparation
 from testcontainers.compose import DockerCompose
 
 from popmq import AccessDenied, Client, Credentials, PopMQClientError, Tls
@@ -32,6 +33,7 @@ SERVICES, CLIENTS = "broker", "prometheus"
 """Whose certificates are right: one that `ca` signed, and one of `clients-ca`."""
 OPENED_BY_SERVICES = re.compile(r"nameserver-\d:9876|broker-\w:(10911|5558)")
 PUBLISHED_TO = "127.0.0.1"
+CONSOLE_PORT = 8082
 TOPIC, GROUP, USER = "orders", "billing", "shop"
 pytestmark = [
     pytest.mark.compose,
@@ -143,7 +145,7 @@ def secret(secured: Secured) -> str:
 
 def test_it_comes_up_healthy(secured: Secured) -> None:
     found = secured.cluster.compose.get_containers()
-    assert len(found) == 10
+    assert len(found) == 11
     health = {str(one.Name): inspect(str(one.ID))["Health"]["Status"] for one in found}
     assert set(health.values()) == {"healthy"}, health
 
@@ -176,6 +178,25 @@ async def test_a_signed_message_goes_through_it(secured: Secured, secret: str) -
     await exchange(secured.client("check", Credentials(USER, secret)), "signed")
     await denied(secured.client("check"))
     await denied(secured.client("operator", Credentials(USER, "a-wrong-secret")))
+
+
+async def test_the_console_shows_a_stranger_its_login_alone(secured: Secured) -> None:
+    """It shows the proxies a certificate of its own; what it does is what its visitor may do."""
+    base = f"http://127.0.0.1:{secured.cluster.port('console', CONSOLE_PORT)}"
+    async with httpx.AsyncClient(base_url=base) as browser:
+        for path in ("/", "/topics", "/groups", "/dead-letters", "/cluster", "/access", "/audit"):
+            answer = await browser.get(path)
+            assert answer.status_code == 303, path
+            assert answer.headers["location"].startswith("/login")
+        assert (await log_in(browser, "operator", "a-wrong-secret")).status_code == 403
+        assert (await log_in(browser, "operator", PASSWORD)).status_code == 303
+        assert TOPIC in (await browser.get("/topics")).text
+
+
+async def log_in(browser: httpx.AsyncClient, user: str, secret: str) -> httpx.Response:
+    page = (await browser.get("/login")).text
+    (token,) = set(re.findall(r'name="token" value="([0-9a-f]+)"', page))
+    return await browser.post("/login", data={"token": token, "user": user, "secret": secret})
 
 
 def test_no_port_answers_a_stranger_but_those_that_the_page_names(secured: Secured) -> None:

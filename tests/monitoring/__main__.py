@@ -5,8 +5,9 @@ import tempfile
 import time
 from pathlib import Path
 
+from board_figures import Span, boards
 from monitoring.scraped import audited, loaded, prometheus, scraped
-from picture import Span, boards, draw
+from picture import draw
 
 RATES_MINUTES = 1.0
 """Rates are of the last minute, so pictures begin when there was one."""

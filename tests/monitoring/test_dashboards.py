@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 import yaml
+from board_figures import GRID_WIDTH
 from grafana_foundation_sdk.cog import plugins
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
 from grafana_foundation_sdk.models.dashboard import Dashboard
 from harness.broker import EngineDriver
 from monitoring.promtool import RULES, promtool
-from picture import GRID_WIDTH
 from prometheus_client import CollectorRegistry, ProcessCollector
 
 from popmq_broker import metrics as broker_metrics

@@ -3,7 +3,8 @@
 from pathlib import Path
 
 import pytest
-from picture import Board, Drawn, Line, Span, amount, draw, legend
+from board_figures import Board, Drawn, Line, Span, amount, legend
+from picture import draw
 
 SPAN = Span(0.0, 600.0)
 

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from board_figures import Board, Span, boards
 from harness.processes import Server
 from monitoring.scraped import ask, audited, loaded, panels, prometheus, scraped
-from picture import Board, Span, boards, draw
+from picture import draw
 
 from popmq import Client
 

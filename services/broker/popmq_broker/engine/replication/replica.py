@@ -79,8 +79,11 @@ class Replica:
             answer(link.Reply(id=call.id, failure=failure))
 
     def _not_primary(self) -> NotPrimary:
+        own = self._parts.replica
         primary = self._record.primary if self._record is not None else "nobody"
-        reason = f"replica {self._parts.replica} is no primary ({self.role}); {primary} is"
+        reason = f"replica {own} is no primary ({self.role}); {primary} is"
+        if primary == own:  # its data was lost, or it has not begun
+            reason = f"replica {own} was primary, and does not lead ({self.role})"
         return NotPrimary(broker=self._parts.name, reason=reason)
 
     def describe(self) -> link.ReplicaGroupReply:
