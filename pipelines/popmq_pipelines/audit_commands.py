@@ -20,6 +20,7 @@ USAGE: Final = 2
 OVERLAPS: Final = 75
 """Exit code (EX_TEMPFAIL): another audit is under way there."""
 GRACE_S: Final = 60.0
+SKEW_S: Final = 5.0
 LATE_INTERVALS: Final = 3
 """Of a schedule, without a new snapshot."""
 
@@ -66,7 +67,13 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "places", type=Path, nargs="+", metavar="PLACE", help="snapshots, or folders of them"
     )
     counts.add_argument("--json", action="store_true", help="print the result as JSON")
-    _spark_options(counts)
+    counts.add_argument(
+        "--skew-s",
+        type=float,
+        default=SKEW_S,
+        help="by how much brokers' clocks may differ; default: %(default)s",
+    )
+    _where_options(counts)
     schedule = commands.add_parser(
         "schedule", help="run a command every so often; what is missed is made up for"
     )
@@ -78,6 +85,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _spark_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grace-s", type=float, default=GRACE_S, help="default: %(default)s")
+    _where_options(parser)
+
+
+def _where_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="default: POPMQ_SPARK_MASTER, spark-submit's, local[*]")
     parser.add_argument("--driver-memory", help="as Spark writes it, for example 4g")
 
@@ -226,7 +237,7 @@ def _counts(options: argparse.Namespace) -> int:
     except (NoSnapshot, BadKey, session.JavaMissing) as wrong:
         return _fail(str(wrong))
     try:
-        found = balance_counts.balance_counts(spark, snapshots)
+        found = balance_counts.balance_counts(spark, snapshots, skew_ms=int(options.skew_s * 1000))
     finally:
         spark.stop()
     print(balance_counts.as_json(found) if options.json else balance_counts.text(found))

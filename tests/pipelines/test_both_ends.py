@@ -51,7 +51,7 @@ async def live(endpoint: str) -> None:
         half = await client.transactions.send("orders", b"unpaid")
         await half.rollback()
         with pytest.raises(RefusedByServer):
-            await client.send("orders", b"large", properties={"x": "y" * 40_000})
+            await client.send("refusals", b"large", properties={"x": "y" * 40_000})
         left = TAKEN
         while left:
             found = await client.receive("orders", "billing", max_messages=16, wait_s=2.0)
@@ -76,16 +76,18 @@ def snapshots(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def balance(spark: SparkSession, snapshots: Path) -> Balance:
-    return balance_counts(spark, newest([snapshots], None))
+    """All ran on one machine, whose clock is one."""
+    return balance_counts(spark, newest([snapshots], None), skew_ms=0)
 
 
 def test_both_ends_agree(spark: SparkSession, snapshots: Path) -> None:
     found = balance(spark, snapshots)
     assert (found.verdict, found.problems, found.findings) == (AuditVerdict.PASS, [], [])
-    (sent,) = found.sent
-    assert (sent["sent"], sent["stored"], sent["unknown"], sent["refused"]) == (
-        *(SENT + 3, SENT + 3, 0, 1),
-    )
+    counted = ("topic", "sent", "stored", "unknown", "refused")
+    assert [tuple(row[name] for name in counted) for row in found.sent] == [
+        ("orders", SENT + 3, SENT + 3, 0, 0),
+        ("refusals", 0, 0, 0, 1),
+    ]
     (taken,) = found.taken
     assert (taken["received"], taken["leased"]) == (TAKEN, TAKEN)
     assert [dict(row) for row in found.not_counting] == [{"topic": "orders", "stored": OFFICIAL}]
@@ -117,8 +119,9 @@ def never_sent(brokers: list[Planting], reporting: Planting, other: Planting) ->
 def never_leased(brokers: list[Planting], reporting: Planting, other: Planting) -> None:
     rows = reporting.rows("pop_checkpoints", consumer_group="billing")
     lease = next(row for row in rows if row["generation"] == 1)
-    reporting.drop("pop_checkpoints", queue_offset=lease["queue_offset"], topic=lease["topic"])
-    for row in reporting.rows("pop_acks", queue_offset=lease["queue_offset"], topic="orders"):
+    place = {name: lease[name] for name in ("topic", "queue_id", "queue_offset")}
+    reporting.drop("pop_checkpoints", **place)
+    for row in reporting.rows("pop_acks", **place):
         reporting.tables["pop_acks"].remove(row)
 
 
@@ -149,6 +152,13 @@ FAULTS: dict[str, tuple[Callable[[list[Planting], Planting, Planting], None], st
 }
 
 
+ALSO = {
+    "another stored": ("received, and others leased", "acked, and others ended"),
+    "never leased": ("acked without ack",),
+}
+"""A message that is another one has another id for its consumer too; without a lease, no ack."""
+
+
 def planted(snapshots: Path, tmp_path: Path, plant: Any) -> Path:
     shutil.copytree(snapshots, tmp_path / "planted")
     brokers = [Planting(tmp_path / "planted" / name) for name in BROKERS]
@@ -169,7 +179,7 @@ def test_what_no_broker_shows_by_itself_is_found(
     assert found.verdict is AuditVerdict.FAIL
     kinds = {row["kind"] for row in found.findings}
     assert kind in kinds, found
-    assert kinds <= {kind, "acked without ack", "received without lease"}
+    assert kinds <= {kind, *ALSO.get(name, ())}
     assert {row["topic"] for row in found.findings} == {"orders"}
     first = next(row for row in found.findings if row["kind"] == kind)
     assert first["finding_count"] == 1

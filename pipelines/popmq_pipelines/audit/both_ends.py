@@ -15,7 +15,7 @@ are missing hide something, but accuse nobody. All frames have the column `broke
 
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.records.count_report import DIGEST_MAX, PREFIX_CHARS
@@ -72,21 +72,15 @@ def _sent(index: DataFrame) -> DataFrame:
     )
 
 
-def taken(
-    leases: DataFrame, acks: DataFrame, index: DataFrame, column: str, *, acked: bool
-) -> DataFrame:
-    """By `TAKEN_BY`: leases, those whose message was acked if `acked`, as `column`; their digest;
-    `nameless`: how many of them have no message id."""
-    found = leases.select(*_LEASE).distinct()
-    if acked:
-        done = acks.where(~F.col("expired")).select(*_HANDED_OUT).distinct()
-        found = found.join(done, on=_HANDED_OUT, how="left_semi")
+def taken(leases: DataFrame, index: DataFrame, column: str) -> DataFrame:
+    """By `TAKEN_BY`: these leases, as `column`; the digest of their messages; `nameless`: how many
+    of them have no message id."""
     prefix = F.concat(F.lit(RETRY_PREFIX), "consumer_group", F.lit("_"))
     consumed = F.when(
         F.col("topic").startswith(prefix),
         F.expr(f"substring(topic, length(consumer_group) + {len(RETRY_PREFIX) + 2})"),
     ).otherwise(F.col("topic"))
-    named = found.join(index.select(*_PLACE, "message_id"), on=_PLACE, how="left")
+    named = leases.join(index.select(*_PLACE, "message_id"), on=_PLACE, how="left")
     return (
         named.withColumn("topic", consumed)
         .withColumn("minute_ms", _minute("pop_time_ms"))
@@ -96,6 +90,25 @@ def taken(
             _digest(),
             F.count_if(F.col("message_id").isNull()).alias("nameless"),
         )
+    )
+
+
+def leases(checkpoints: DataFrame, acks: DataFrame) -> DataFrame:
+    """Each once: `was_handed_out`, or made by a change or a nack; and `is_acked`, its message. Who
+    changes a lease writes the new one first, and then an ack of the old one."""
+    ended = acks.where(~F.col("expired")).groupBy(*_LEASE).agg(F.min("log_offset").alias("ack_at"))
+    of_message = Window.partitionBy(*_HANDED_OUT).orderBy("at", "generation")
+    changed_before = F.coalesce(F.lag("ack_at").over(of_message) > F.col("at"), F.lit(False))
+    changed_later = F.coalesce(F.lead("at").over(of_message) < F.col("ack_at"), F.lit(False))
+    of_consumer = F.col("ack_at").isNotNull() & ~changed_later
+    return (
+        checkpoints.groupBy(*_LEASE)
+        .agg(F.min("log_offset").alias("at"))
+        .join(ended, on=_LEASE, how="left")
+        .withColumn("was_handed_out", ~changed_before)
+        .withColumn("acked_here", of_consumer)
+        .withColumn("is_acked", F.max("acked_here").over(Window.partitionBy(*_HANDED_OUT)))
+        .select(*_LEASE, "was_handed_out", "is_acked")
     )
 
 

@@ -23,8 +23,6 @@ from popmq_pipelines.tables import opened_snapshot, results
 from popmq_pipelines.tables.opened_snapshot import OpenedSnapshot
 from popmq_pipelines.tables.session import fitted
 
-SKEW_MS: Final = 5_000
-"""By so much the clocks of brokers and clients may differ."""
 FINDINGS_MAX: Final = 1_000
 CLIENTS_MAX: Final = 10_000
 GROUPS_MAX: Final = 1_000
@@ -51,25 +49,27 @@ class Balance:
     brokers: Sequence[str] = field(default_factory=tuple)
 
 
-def balance_counts(spark: SparkSession, snapshots: Sequence[OpenedSnapshot]) -> Balance:
-    """`snapshots`: one of each broker."""
+def balance_counts(
+    spark: SparkSession, snapshots: Sequence[OpenedSnapshot], *, skew_ms: int
+) -> Balance:
+    """`snapshots`: one of each broker; `skew_ms`: by how much their clocks may differ."""
     broken = [f"{one.id}: {text}" for one in snapshots for text in one.problems]
     if broken:
         return Balance(verdict=AuditVerdict.INCOMPLETE, problems=broken)
     rows = sum(one.whole.row_count for one in snapshots)
     with fitted(spark, rows):
-        return _balanced(spark, snapshots)
+        return _balanced(spark, snapshots, skew_ms)
 
 
-def _balanced(spark: SparkSession, snapshots: Sequence[OpenedSnapshot]) -> Balance:
+def _balanced(spark: SparkSession, snapshots: Sequence[OpenedSnapshot], skew_ms: int) -> Balance:
     tables = {name: _of_all(spark, snapshots, name) for name in (*_OF_BROKERS, *_OF_CLIENTS)}
-    reports = _told_in_time(tables["client_reports"], snapshots)
+    reports = _told_in_time(tables["client_reports"], snapshots, skew_ms)
     brokers = tuple(one.whole.broker for one in snapshots)
     clients = results.taken(_clients(reports), CLIENTS_MAX)
     if not clients:
         text = "no client has reported what it counted (Client(counts=True) or POPMQ_COUNTS=1)"
         return Balance(verdict=AuditVerdict.INCOMPLETE, problems=[text], brokers=brokers)
-    since_ms = max(map(_kept_since_ms, snapshots))
+    since_ms = max(_kept_since_ms(one) + skew_ms for one in snapshots)
     counts = both_ends.told_once(tables["client_counts"], reports)
     counts = counts.where(F.col("minute_ms") >= F.lit(since_ms))
     sides = [_producers(spark, tables, counts, clients, since_ms)]
@@ -103,13 +103,15 @@ def _of_all(spark: SparkSession, snapshots: Sequence[OpenedSnapshot], name: str)
     return union(*found)
 
 
-def _told_in_time(reports: DataFrame, snapshots: Sequence[OpenedSnapshot]) -> DataFrame:
+def _told_in_time(
+    reports: DataFrame, snapshots: Sequence[OpenedSnapshot], skew_ms: int
+) -> DataFrame:
     """Reports behind which all that they tell lies in the snapshots: their own broker's log has it
     before them, the others' snapshots reach so far."""
     in_time = F.lit(False)
     for one in snapshots:
         others = [other for other in snapshots if other is not one]
-        until_ms = min((_reaches_ms(other) - SKEW_MS for other in others), default=NEVER)
+        until_ms = min((_reaches_ms(other) - skew_ms for other in others), default=NEVER)
         own = F.col("broker") == F.lit(one.whole.broker)
         in_time = in_time | (own & (F.col("store_timestamp_ms") <= F.lit(until_ms)))
     return reports.where(in_time)
@@ -124,7 +126,7 @@ def _reaches_ms(snapshot: OpenedSnapshot) -> int:
 def _kept_since_ms(snapshot: OpenedSnapshot) -> int:
     """The first minute of which nothing was deleted."""
     manifest = snapshot.whole
-    return manifest.log_first_ms + MINUTE_MS + SKEW_MS if manifest.log_from else 0
+    return manifest.log_first_ms + MINUTE_MS if manifest.log_from else 0
 
 
 def _leases_since_ms(snapshot: OpenedSnapshot) -> int:
@@ -197,9 +199,10 @@ def _consumers(
     tables: Mapping[str, DataFrame], counts: DataFrame, since_ms: int
 ) -> list[DataFrame]:
     judged = counts.where(F.col("minute_ms") >= F.lit(since_ms))
-    parts = tables["pop_checkpoints"], tables["pop_acks"], tables["commitlog_index"]
-    leased = both_ends.taken(*parts, "leased", acked=False)
-    ended = both_ends.taken(*parts, "ended", acked=True)
+    leases = both_ends.leases(tables["pop_checkpoints"], tables["pop_acks"])
+    index = tables["commitlog_index"]
+    leased = both_ends.taken(leases.where("was_handed_out"), index, "leased")
+    ended = both_ends.taken(leases.where("is_acked"), index, "ended")
     received = both_ends.claimed(judged, both_ends.TAKEN_BY, "received")
     acked = both_ends.claimed(judged, both_ends.TAKEN_BY, "acked")
     return [
