@@ -38,13 +38,15 @@ def test_the_image_of_the_services_is_compiled(cluster: Cluster) -> None:
 
 
 def test_what_was_taken_out_of_the_image_is_missed_by_nobody(cluster: Cluster) -> None:
-    """Each module of the services can be imported there."""
-    packages = "popmq_broker popmq_cli popmq_common popmq_nameserver popmq_proxy"
+    """Each module of the services can be imported there; only `popmq tls`, which makes keys, wants
+    its extra."""
+    packages = "popmq_broker popmq_cli popmq_common popmq_console popmq_nameserver popmq_proxy"
     walk = (
         "import importlib, pkgutil; "
         f"found = [m.name for p in '{packages}'.split() for m in pkgutil.walk_packages("
         "importlib.import_module(p).__path__, p + '.')]; "
-        "[importlib.import_module(name) for name in found]; print(len(found))"
+        "[importlib.import_module(name) for name in found if name != 'popmq_cli.tls.authority']; "
+        "print(len(found))"
     )
     assert int(inside("popmq-test", f'python -c "{walk}"')) > 200
 

@@ -8,7 +8,7 @@ from compose.cluster import Cluster, inspect, run
 from compose.traffic import within_true
 
 pytestmark = [pytest.mark.compose, pytest.mark.timeout(300)]
-OPERATORS = {"prometheus", "alertmanager", "grafana"}
+OPERATORS = {"prometheus", "alertmanager", "console", "grafana"}
 
 
 def test_no_container_has_a_volume_without_a_name(cluster: Cluster) -> None:

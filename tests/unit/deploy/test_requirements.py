@@ -1,7 +1,11 @@
 """The images install what the project says it needs. Mend it with: make pins."""
 
+import ast
 import re
+import sys
 import tomllib
+from collections.abc import Iterable, Iterator
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -62,3 +66,73 @@ def test_an_image_takes_only_archives_that_are_pinned(file: str) -> None:
             continue
         assert "--no-deps" in call
         assert "--no-build-isolation" in call or "--no-index" in call
+
+
+def test_what_the_pipelines_import_is_in_their_extra() -> None:
+    """Also through modules of the services, which users of the extra do not have all needs of."""
+    pinned = names(list(pins("pipelines")))
+    missing = {
+        f"{module} imports {name}"
+        for module, name in imports_of("popmq_pipelines")
+        if not {plain(dist) for dist in DISTRIBUTIONS.get(name, [name])} & pinned
+    }
+    assert missing == {"destination.py imports fsspec"}  # who exports to a URL installs it
+
+
+DISTRIBUTIONS = packages_distributions()
+
+
+def imports_of(package: str) -> Iterator[tuple[str, str]]:
+    """(a module of the project, a package that is not of the project): what modules of the package
+    import anywhere, and what modules that they reach import when they are loaded."""
+    folder = ROOT / "pipelines" / package
+    waiting = [(path, True) for path in sorted(folder.rglob("*.py"))]
+    seen = set(waiting)
+    while waiting:
+        path, whole = waiting.pop()
+        tree = ast.parse(path.read_text())
+        for name in set(imported(ast.walk(tree) if whole else loaded(tree.body))):
+            top = name.partition(".")[0]
+            if (found := source_of(name)) is not None:
+                if (found, False) not in seen and (found, True) not in seen:
+                    seen.add((found, False))
+                    waiting.append((found, False))
+            elif top not in sys.stdlib_module_names and top not in OWN:
+                yield path.name, top
+
+
+OWN = {
+    "popmq",
+    "popmq_pipelines",
+    "apache",
+    *(path.name for path in (ROOT / "proto/gen").iterdir()),
+} | {path.name for path in (ROOT / "services").glob("*/popmq_*")}
+
+
+def loaded(statements: list[ast.stmt]) -> Iterator[ast.AST]:
+    """Of a module, what runs when it is imported, but what is for type checkers alone."""
+    for one in statements:
+        if isinstance(one, ast.If) and "TYPE_CHECKING" in ast.dump(one.test):
+            continue
+        yield one
+        if isinstance(one, ast.If | ast.Try):
+            yield from loaded(one.body)
+
+
+def imported(nodes: Iterable[ast.AST]) -> Iterator[str]:
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def source_of(module: str) -> Path | None:
+    """Of a module of the project; None: it is another one's, generated, or a name in a module."""
+    parts = Path(*module.split("."))
+    for root in (ROOT / "pipelines", ROOT / "sdk", *sorted((ROOT / "services").iterdir())):
+        for path in (root / parts.with_suffix(".py"), root / parts / "__init__.py"):
+            if path.is_file():
+                return path
+    return None
