@@ -17,7 +17,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq.access.credentials import Credentials
 from popmq.admin.admin import Admin
 from popmq.connection.connection import ATTEMPTS, Connection
-from popmq.connection.count_reports import CountReports
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.endpoints import Tls
 from popmq.connection.telemetry import Telemetry
 from popmq.consumer.consumer import Consumer, ConsumerOptions
@@ -101,14 +101,14 @@ class Client:
         """Is told of what is done; of the `instrumentation`."""
         if instrumentation is not None:
             self._observe(instrumentation)
-        self._counts: CountReports | None = None
+        self._counts: CountReporter | None = None
         if os.environ.get(COUNTS) == "1" if counts is None else counts:
             self._count()
         self.receiving.dropped = self.settling.give_back
 
     def _count(self) -> None:
         """Nothing has been sent yet: the ids can be others."""
-        reports = self._counts = CountReports(self.connection)
+        reports = self._counts = CountReporter(self.connection)
         self.sending.ids = self.transactions.ids = reports.ids
         self.sending.counts = self.transactions.counts = reports
         self.receiving.counts = self.settling.counts = reports

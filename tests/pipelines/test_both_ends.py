@@ -13,7 +13,8 @@ from planted.planting import Planting
 from pyspark.sql import SparkSession
 
 from popmq import Client, RefusedByServer
-from popmq._core.counts import CountedAs
+from popmq._core.counts import MessageFate
+from popmq_common.records.count_report import CountedAs
 from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.balance_counts import Balance, as_json, balance_counts, newest, text
@@ -206,6 +207,4 @@ def test_without_reports_nothing_is_green(
 
 
 def test_each_kind_of_count_has_one_name_on_both_sides() -> None:
-    from popmq_common.records.count_report import CountedAs as Kept
-
-    assert [one.name for one in CountedAs] == [one.name for one in Kept]
+    assert [one.name for one in MessageFate] == [one.name for one in CountedAs]

@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from popmq_pipelines.attempts import maximum, order
 from popmq_pipelines.audit import (
     clock,
     duplicates,
@@ -14,8 +15,6 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
-    maximum,
-    order,
     pairs,
     skips,
     summary,

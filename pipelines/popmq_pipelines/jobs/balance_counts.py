@@ -13,9 +13,9 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import both_ends
-from popmq_pipelines.audit.both_ends import MINUTE_MS, SETTLED_AFTER_MS
 from popmq_pipelines.audit.verdict import AuditVerdict
+from popmq_pipelines.counts import both_ends
+from popmq_pipelines.counts.both_ends import MINUTE_MS, SETTLED_AFTER_MS
 from popmq_pipelines.frames.partitioning import union
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot import snapshots as kept_snapshots

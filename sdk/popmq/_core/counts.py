@@ -23,7 +23,7 @@ ERAS_MAX: Final = 64
 DIGEST_MASK: Final = (1 << 63) - 1
 
 
-class CountedAs(IntEnum):
+class MessageFate(IntEnum):
     """As in consumer.proto."""
 
     SENT = 1
@@ -36,7 +36,7 @@ class CountedAs(IntEnum):
 
 
 class CountKey(NamedTuple):
-    counted_as: CountedAs
+    counted_as: MessageFate
     topic: str
     group: str
     """Empty: of what was sent."""
@@ -52,7 +52,7 @@ class Count:
         self.digest = 0
 
 
-class Report(NamedTuple):
+class CountsTaken(NamedTuple):
     sequence: int
     from_ms: int
     until_ms: int
@@ -85,7 +85,7 @@ class Counts:
         if len(self._era_ids) > ERAS_MAX:
             del self._era_ids[0], self._era_minutes[0]
 
-    def sends(self, counted_as: CountedAs, topic: str, ids: Sequence[str]) -> None:
+    def sends(self, counted_as: MessageFate, topic: str, ids: Sequence[str]) -> None:
         """What became of messages that were drafted here."""
         if not ids:
             return
@@ -104,7 +104,7 @@ class Counts:
 
     def deliveries(
         self,
-        counted_as: CountedAs,
+        counted_as: MessageFate,
         topic: str,
         group: str,
         ids: Sequence[str],
@@ -137,11 +137,13 @@ class Counts:
         count.messages += len(ids)
         count.digest += sum(map(crc32, map(_ENCODE, ids)))
 
-    def take(self, now_ms: int, *, is_last: bool = False) -> Report | None:
+    def take(self, now_ms: int, *, is_last: bool = False) -> CountsTaken | None:
         """What was counted since the last report; None: nothing was."""
         if not self._rows and not self._uncounted and not (is_last and self._sequence):
             return None
-        report = Report(self._sequence, self._from_ms, now_ms, is_last, self._uncounted, self._rows)
+        report = CountsTaken(
+            self._sequence, self._from_ms, now_ms, is_last, self._uncounted, self._rows
+        )
         self._sequence += 1
         self._from_ms, self._rows, self._uncounted = now_ms, {}, 0
         return report

@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountedAs, CountKey, Counts, Report
+from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountKey, Counts, MessageFate
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import Connection
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
@@ -32,7 +32,7 @@ _LATER: Final = (v2.TOO_MANY_REQUESTS, v2.INTERNAL_SERVER_ERROR, v2.HA_NOT_AVAIL
 """Answers that another minute may change."""
 
 
-class CountReports:
+class CountReporter:
     """Of one client, which has message ids of its own: the audit tells by them what it has sent."""
 
     def __init__(self, connection: Connection) -> None:
@@ -42,16 +42,16 @@ class CountReports:
         process = int.from_bytes(secrets.token_bytes(2))
         self.ids = MessageIds(node, process, int(time.time()))
         self._prefix = self.ids.next()[:PREFIX_CHARS]
-        self._unanswered: deque[Report] = deque(maxlen=UNANSWERED_MAX)
+        self._unanswered: deque[CountsTaken] = deque(maxlen=UNANSWERED_MAX)
         self._reporting: asyncio.Task[None] | None = None
         self._refused = False
 
     def begin(self) -> None:
-        """Report from now on; in the client's loop."""
+        """CountsTaken from now on; in the client's loop."""
         if self._reporting is None:
             self._reporting = asyncio.create_task(self._report())
 
-    def deliveries(self, counted_as: CountedAs, messages: list[ReceivedMessage]) -> None:
+    def deliveries(self, counted_as: MessageFate, messages: list[ReceivedMessage]) -> None:
         """Of one topic and group."""
         if messages:
             first = messages[0]
@@ -84,7 +84,7 @@ class CountReports:
                 return
             self._unanswered.popleft()
 
-    async def _told(self, report: Report) -> bool:
+    async def _told(self, report: CountsTaken) -> bool:
         connection = self._connection
         try:
             ask = connection.consumer.ReportCounts
@@ -99,7 +99,7 @@ class CountReports:
             return False
         return True
 
-    def _request(self, report: Report) -> consumer.ReportCountsRequest:
+    def _request(self, report: CountsTaken) -> consumer.ReportCountsRequest:
         return consumer.ReportCountsRequest(
             id_prefix=self._prefix,
             sequence=report.sequence,

@@ -13,11 +13,11 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.counts import CountedAs
+from popmq._core.counts import MessageFate
 from popmq._core.group_policy import GroupPolicy
 from popmq._core.messages import convert
 from popmq.connection.connection import ATTEMPTS, Connection
-from popmq.connection.count_reports import CountReports
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, ServerUnreachable, check
 from popmq.log_fields import fields
@@ -60,7 +60,7 @@ class Receiving:
         again under it, a FIFO group's broker gives the same messages."""
         self.dropped: Callable[[list[ReceivedMessage]], None] = lambda _: None
         """Gets what had come to a receive when its caller was cancelled."""
-        self.counts: CountReports | None = None
+        self.counts: CountReporter | None = None
         """Counts what came."""
         self._round = random.randrange(1 << 16)
         self._whole = True
@@ -148,7 +148,7 @@ class Receiving:
 
     def _count(self, found: list[ReceivedMessage]) -> None:
         if self.counts is not None:
-            self.counts.deliveries(CountedAs.RECEIVED, found)
+            self.counts.deliveries(MessageFate.RECEIVED, found)
 
     async def _receive_once(
         self,

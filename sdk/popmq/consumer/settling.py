@@ -15,12 +15,12 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.batch_queue import BatchBounds
-from popmq._core.counts import CountedAs
+from popmq._core.counts import MessageFate
 from popmq._core.messages import convert
 from popmq.connection.batch_retry import ask_each
 from popmq.connection.batcher import Batcher
 from popmq.connection.connection import Connection
-from popmq.connection.count_reports import CountReports
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
 from popmq.consumer.lease import Leases
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
@@ -57,7 +57,7 @@ class Settling:
     def __init__(self, connection: Connection, leases: Leases) -> None:
         self._connection = connection
         self._leases = leases
-        self.counts: CountReports | None = None
+        self.counts: CountReporter | None = None
         """Counts what was settled."""
         self._acks: dict[tuple[str, str], Batcher[ReceivedMessage, None]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
@@ -186,12 +186,12 @@ class Settling:
             return await connection.ask(connection.stub.AckMessage, request, attempts=1)
 
         results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
-        self._count(CountedAs.ACKED, held, results)
+        self._count(MessageFate.ACKED, held, results)
         return results
 
     def _count(
         self,
-        counted_as: CountedAs,
+        counted_as: MessageFate,
         held: list[ReceivedMessage],
         results: list[Exception | None],
     ) -> None:
@@ -229,7 +229,7 @@ class Settling:
 
         results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
         is_fatal = key.kind == consumer.NACK_KIND_FATAL
-        self._count(CountedAs.REJECTED if is_fatal else CountedAs.NACKED, held, results)
+        self._count(MessageFate.REJECTED if is_fatal else MessageFate.NACKED, held, results)
         return results
 
 

@@ -12,13 +12,13 @@ from typing import Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.counts import CountedAs, Counts
+from popmq._core.counts import Counts, MessageFate
 from popmq._core.messages import compress, convert, invalid_message
 from popmq._core.messages.encode import MessageEncoder
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.batch_retry import ask_each
 from popmq.connection.connection import ATTEMPTS, Connection
-from popmq.connection.count_reports import CountReports
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import (
@@ -48,7 +48,7 @@ class Sending:
     def __init__(self, connection: Connection, telemetry: Telemetry) -> None:
         self._connection = connection
         self._telemetry = telemetry
-        self.counts: CountReports | None = None
+        self.counts: CountReporter | None = None
         """Counts what becomes of each message; None: nobody wants to know."""
         self.ids = _ids_of_process()
         self._topics: dict[str, MessageEncoder] = {}
@@ -214,7 +214,7 @@ def count_sends(
 ) -> None:
     """`results` empty: none came."""
     stored = [one.message_id for one in results if type(one) is SendReceipt]
-    counts.sends(CountedAs.SENT, topic, stored)
+    counts.sends(MessageFate.SENT, topic, stored)
     if len(stored) == len(drafts):
         return
     for draft, result in zip_longest(drafts, results):
@@ -223,10 +223,10 @@ def count_sends(
             counts.sends(failed_as(result), topic, [message.system_properties.message_id])
 
 
-def failed_as(failed: BaseException | None) -> CountedAs:
+def failed_as(failed: BaseException | None) -> MessageFate:
     """Whether it is certain that the last try stored nothing."""
     certain = isinstance(failed, RefusedByServer) and not failed.retriable
-    return CountedAs.REFUSED if certain else CountedAs.UNKNOWN
+    return MessageFate.REFUSED if certain else MessageFate.UNKNOWN
 
 
 def _stored(entry: service.SendResultEntry) -> SendReceipt:

@@ -24,11 +24,11 @@ from typing import Any, TypeVar
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq._core.counts import CountedAs
+from popmq._core.counts import MessageFate
 from popmq._core.messages import convert
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import ATTEMPTS, Connection
-from popmq.connection.count_reports import CountReports
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, PopMQClientError, check
@@ -85,7 +85,7 @@ class ClientTransactions:
         self._connection = connection
         self._telemetry = telemetry
         self.ids = ids
-        self.counts: CountReports | None = None
+        self.counts: CountReporter | None = None
         """Counts what becomes of each half message."""
         self._checkers: dict[str, Checker] = {}
         self._answering: set[asyncio.Task[None]] = set()
@@ -114,13 +114,13 @@ class ClientTransactions:
         half.system_properties.message_type = v2.TRANSACTION
         if ask_after_s is not None:
             half.system_properties.orphaned_transaction_recovery_duration.seconds = ask_after_s
-        outcome: CountedAs = CountedAs.UNKNOWN
+        outcome: MessageFate = MessageFate.UNKNOWN
         if self.counts is not None:
             self.counts.begin()
             self.counts.counts.drafted(message_id, now_ms)
         try:
             entry = await self._stored(service.SendMessageRequest(messages=[half]))
-            outcome = CountedAs.SENT
+            outcome = MessageFate.SENT
         except PopMQClientError as failed:
             outcome = failed_as(failed)
             raise

@@ -98,7 +98,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     heartbeats, transactions = Heartbeats(upstream), TransactionsHandler(upstream)
     client = ClientHandler(upstream, heartbeats)
     offsets, pull = OffsetsHandler(upstream), PullHandler(upstream)
-    receive = ReceiveHandler(upstream)
+    receive, counts = ReceiveHandler(upstream), CountReportsHandler(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -121,10 +121,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "Join": (MembershipHandler(upstream, route).join, consumer.JoinResponse),
         "FixStart": (offsets.fix_start, consumer.FixStartResponse),
         "SendBack": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
-        "ReportCounts": (
-            CountReportsHandler(upstream).report_counts,
-            consumer.ReportCountsResponse,
-        ),
+        "ReportCounts": (counts.report_counts, consumer.ReportCountsResponse),
         "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),

@@ -2,12 +2,12 @@
 
 from zlib import crc32
 
-from popmq._core.counts import DIGEST_MASK, ERAS_MAX, ROWS_MAX, CountedAs, CountKey, Counts
+from popmq._core.counts import DIGEST_MASK, ERAS_MAX, ROWS_MAX, CountKey, Counts, MessageFate
 from popmq._core.messages.ids import MessageIds
 
 NOON_MS = 1_700_000_040_000
 MINUTE = NOON_MS // 60_000
-SENT, RECEIVED = CountedAs.SENT, CountedAs.RECEIVED
+SENT, RECEIVED = MessageFate.SENT, MessageFate.RECEIVED
 
 
 def ids() -> MessageIds:
@@ -52,11 +52,11 @@ def test_what_was_sent_counts_in_the_minute_it_was_born_in_however_late_the_answ
     late = drafted(counts, made, 2, NOON_MS + 60_000)
     back = drafted(counts, made, 1, NOON_MS)  # the clock was set back
     counts.sends(SENT, "t", [late[0], early[1], back[0]])
-    counts.sends(CountedAs.UNKNOWN, "t", [early[0]])
+    counts.sends(MessageFate.UNKNOWN, "t", [early[0]])
     assert told(counts) == {
         CountKey(SENT, "t", "", MINUTE): (2, digest([early[1], back[0]])),
         CountKey(SENT, "t", "", MINUTE + 1): (1, digest(late[:1])),
-        CountKey(CountedAs.UNKNOWN, "t", "", MINUTE): (1, digest(early[:1])),
+        CountKey(MessageFate.UNKNOWN, "t", "", MINUTE): (1, digest(early[:1])),
     }
 
 
