@@ -15,7 +15,7 @@ from typing import Final
 import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountKey, Counts, MessageFate
+from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountKey, Counts, CountsTaken, MessageFate
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import Connection
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
@@ -47,7 +47,7 @@ class CountReporter:
         self._refused = False
 
     def begin(self) -> None:
-        """CountsTaken from now on; in the client's loop."""
+        """Report from now on; in the client's loop."""
         if self._reporting is None:
             self._reporting = asyncio.create_task(self._report())
 
