@@ -7,6 +7,7 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from popmq_pipelines.attempts import maximum, order
 from popmq_pipelines.audit import (
     clock,
     duplicates,
@@ -14,7 +15,6 @@ from popmq_pipelines.audit import (
     gaps,
     latency,
     leases,
-    order,
     pairs,
     skips,
     summary,
@@ -48,6 +48,8 @@ class Evidence:
     watermarks: DataFrame
     """Each queue's oldest and next offset, as the broker knew them at the snapshot's end."""
     told: Told
+    settings: DataFrame
+    """The settings of groups, of all epochs."""
     waits: Waits
     known: Sequence[int]
     judged: Sequence[int]
@@ -170,6 +172,7 @@ def _gaps(
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
         *_skips(of, seen, states),
+        *maximum.judged_by_settings(states, maximum.in_force(of.settings)),
         *_untimely(of, rules),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]

@@ -17,6 +17,7 @@ from popmq_broker.engine.groups.positions import Positions
 from popmq_broker.engine.groups.pull import Pull, queue_name
 from popmq_broker.engine.groups.queue_lock import QueueLock
 from popmq_broker.engine.groups.starts import Starts
+from popmq_broker.engine.inspect.count_reports import CountReports
 from popmq_broker.engine.inspect.describe import Describe
 from popmq_broker.engine.inspect.explain import Explain
 from popmq_broker.engine.inspect.export import Exports
@@ -216,6 +217,7 @@ class Broker:
             "export_status": self.exports.status,
             "ping": _ping,
             "rebuild_queue": self.rebuilds.rebuild_queue,
+            "report_counts": CountReports(runtime, self.topics).store,
         }
 
     @property

@@ -85,6 +85,7 @@ _CONSUMER_METHODS: dict[str, Any] = {
     "FixStart": consumer.FixStartRequest,
     "SendBack": consumer.SendBackRequest,
     "LockQueues": consumer.LockQueuesRequest,
+    "ReportCounts": consumer.ReportCountsRequest,
 }
 _GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
     (e.CredentialsRefused, 16),  # UNAUTHENTICATED

@@ -37,6 +37,7 @@ from popmq_proxy.rpc.admin.settings import SettingsHandler
 from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
 from popmq_proxy.rpc.clients.client import ClientHandler
 from popmq_proxy.rpc.clients.consumer import ConsumerHandler
+from popmq_proxy.rpc.clients.count_reports import CountReportsHandler
 from popmq_proxy.rpc.clients.membership import MembershipHandler
 from popmq_proxy.rpc.clients.offsets import OffsetsHandler
 from popmq_proxy.rpc.clients.pull import PullHandler
@@ -111,7 +112,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     heartbeats, transactions = Heartbeats(upstream), TransactionsHandler(upstream)
     client = ClientHandler(upstream, heartbeats)
     offsets, pull = OffsetsHandler(upstream), PullHandler(upstream)
-    receive = ReceiveHandler(upstream)
+    receive, counts = ReceiveHandler(upstream), CountReportsHandler(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -134,6 +135,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "Join": (MembershipHandler(upstream, route).join, consumer.JoinResponse),
         "FixStart": (offsets.fix_start, consumer.FixStartResponse),
         "SendBack": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
+        "ReportCounts": (counts.report_counts, consumer.ReportCountsResponse),
         "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),

@@ -1,0 +1,1 @@
+"""Deliveries of a message: their order and number, against message groups and settings."""
