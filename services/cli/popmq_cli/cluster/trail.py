@@ -25,14 +25,14 @@ SILENT_MS = 16_000
     type=Number(1, 1_000),
     default=100,
     show_default=True,
-    help="At most so many lines.",
+    help="Show at most this many.",
 )
 @client_options
 @running
 async def trail(text: str, what: str | None, limit: int, endpoint: str, as_json: bool) -> None:
-    """Show the last changes and refusals at every proxy, the newest first.
+    """Show the last changes and refusals at every proxy.
 
-    Each proxy remembers its last 500 lines since its start; its audit file has all. What happened
+    The newest comes first. Each proxy remembers its last 500 lines since its start; its audit file has all. What happened
     at other proxies is seen within five seconds.
     """
     request = admin.ListAuditLinesRequest(text=text, what=what or "", count_max=limit)
