@@ -45,6 +45,7 @@ REQUESTS: dict[str, Any] = {
     "TestAccess": admin.TestAccessRequest(username="u", resource="Topic:t", actions=["Pub"]),
     "SetLimits": admin.SetLimitsRequest(limits=admin.Limits(subject="User:*")),
     "ListLimits": admin.ListLimitsRequest(),
+    "ListAuditLines": admin.ListAuditLinesRequest(),
     "DeleteUser": admin.DeleteUserRequest(username="u"),
     "DeleteGroup": admin.DeleteGroupRequest(name="g"),
     "DeleteTopic": admin.DeleteTopicRequest(name="t"),

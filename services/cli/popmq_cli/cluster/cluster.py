@@ -39,7 +39,7 @@ HEADINGS: Final = (
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Show the state, the settings and the audit trail of the cluster; accept a new broker."""
+    """Show state, settings and audit trail of the cluster; accept a replaced broker."""
 
 
 cluster.add_command(settings)

@@ -6,6 +6,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_cli.shell.commands import Command
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import colored, document, fields, table
+from popmq_cli.shell.parameters import Number
 from popmq_common.words import counted
 from popmq_readings.times import moment
 
@@ -21,17 +22,17 @@ SILENT_MS = 16_000
 @click.option("--what", type=click.Choice(["change", "refused"]), help="Only one kind of line.")
 @click.option(
     "--limit",
-    type=click.IntRange(1, 1_000),
+    type=Number(1, 1_000),
     default=100,
     show_default=True,
-    help="At most so many lines.",
+    help="Show at most this many.",
 )
 @client_options
 @running
 async def trail(text: str, what: str | None, limit: int, endpoint: str, as_json: bool) -> None:
-    """Show the last changes and refusals at every proxy, the newest first.
+    """Show the last changes and refusals at every proxy.
 
-    Each proxy remembers its last 500 lines since its start; its audit file has all. What happened
+    The newest comes first. Each proxy remembers its last 500 lines since its start; its audit file has all. What happened
     at other proxies is seen within five seconds.
     """
     request = admin.ListAuditLinesRequest(text=text, what=what or "", count_max=limit)

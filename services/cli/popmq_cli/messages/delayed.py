@@ -30,7 +30,7 @@ HEADINGS = ["DUE", "MESSAGE ID", "TOPIC", "TAG", "KEYS", "RECALL HANDLE"]
 @client_options
 @running
 async def delayed(topic: str, limit: int, endpoint: str, as_json: bool) -> None:
-    """List delayed messages that wait for their time, those that are due first first.
+    """List messages that wait for their time, next due first.
 
     Without TOPIC: of all topics. popmq recall TOPIC HANDLE takes one back.
     """
