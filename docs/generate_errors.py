@@ -15,8 +15,8 @@ FAMILIES: list[tuple[type[e.PopMQError], str]] = [
     (
         e.Unavailable,
         "Another service did not answer. Try again: official clients and the SDK do so by "
-        "themselves. A send may have been stored before its answer was lost; repeated, it is "
-        "stored twice.",
+        "themselves. A send may have been stored before its answer was lost; repeated at the same "
+        "broker, it is [stored once](guarantees/repeated-sends.md).",
     ),
     (
         e.StorageFault,

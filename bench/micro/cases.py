@@ -89,14 +89,13 @@ class Sending:
 
     def __init__(self, front: Front, each: int, at_once: int) -> None:
         self._front, self._each, self._at_once = front, each, at_once
-        self._messages = [client.sends(each) for _ in range(8)]
 
     async def round(self, count: int) -> float:
         steps = max(1, count // (self._each * self._at_once))
         made = self._front.client
         pieces = [
             b"".join(
-                made.request("SendMessage", self._messages[i % 8]) for i in range(self._at_once)
+                made.request("SendMessage", client.sends(self._each)) for _ in range(self._at_once)
             )
             for _ in range(steps)
         ]
@@ -135,6 +134,7 @@ class Storing:
             self._ids += 1
             send = link.Send(topic="t", queue_id=(self._ids + n) % 8)
             for _ in range(self._each):
+                self._ids += 1  # a repeated one would not be stored
                 send.records.add(
                     body=bytes(client.BODY_BYTES),
                     properties=b"UNIQ_KEY\x01%034X\x02__BORNHOST\x01host\x02" % self._ids,

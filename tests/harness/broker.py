@@ -67,6 +67,7 @@ class EngineDriver:
                 "index_entries": 200,
                 "create_groups": True,
                 "disk_reserve_bytes": 0,
+                "known_sends_max": 0,  # an id is its body, and tests send one body often
                 "disk_clean_percent": 100,
                 "disk_refuse_percent": 100,
                 **self._settings,

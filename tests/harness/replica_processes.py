@@ -1,6 +1,6 @@
 """A broker with replicas as real processes: a nameserver, the replicas, a proxy."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -31,10 +31,14 @@ def replica_process(
 
 @contextmanager
 def replicated(
-    folder: Path, *names: str, min_in_sync: int = 2, lag_ms: int = LAG_MS
+    folder: Path,
+    *names: str,
+    min_in_sync: int = 2,
+    lag_ms: int = LAG_MS,
+    env: Mapping[str, str] | None = None,
 ) -> Iterator[Server]:
-    """With replicas of these names."""
-    with cluster(folder, brokers=0, proxies=1) as server:
+    """With replicas of these names. `env`: of nameserver and proxy."""
+    with cluster(folder, env, brokers=0, proxies=1) as server:
         nameserver = f"127.0.0.1:{server.processes['nameserver'].port}"
         try:
             for name in names:

@@ -25,6 +25,11 @@ def record(at: int, number: int, size: int) -> bytes:
     return body + crc32(body, at).to_bytes(4)
 
 
+def number_of(log: bytes | bytearray, at: int) -> int:
+    """The id of the record that begins there."""
+    return int.from_bytes(log[at + 1 : at + 5])
+
+
 def whole_end(log: bytes | bytearray, start: int, end: int) -> int:
     """Where the last whole record that ends before or at `end` ends; a record begins at `start`."""
     at, end = start, min(end, len(log))

@@ -8,10 +8,12 @@ R5  what a replica has shown is never cut
 R6  when the faults are over, there is a primary, all are in sync, a record is committed
 R7  the set in sync is never smaller than the minimum, nothing is committed with fewer
 R8  a replica follows no epoch below one that it has followed
+R9  a message that is sent again is stored once, and all answers name its first place
 """
 
 from typing import TYPE_CHECKING
 
+from replication_sim.disk import number_of
 from replication_sim.violation import Violation
 
 from popmq_broker.core.replication.group_record import GroupRecord
@@ -25,6 +27,8 @@ class Judge:
         self.committed = bytearray()
         """What was ever shown."""
         self.answered = 0
+        self._places: dict[int, int] = {}
+        """Id of a record that was committed → where."""
         self.epochs: dict[int, str] = {}
         """Epoch → the run of a replica that began it."""
         self._known_at: dict[int, int] = {}
@@ -63,13 +67,29 @@ class Judge:
             raise Violation("R2", f"{run} commits in epoch {epoch} of {self.epochs.get(epoch)}")
         if self.record is None or len(self.record.in_sync) < self.record.min_in_sync:
             raise Violation("R7", f"{run} commits {end} with {self.record}")
+        self._place(run, len(self.committed), end, disk)
         self.committed += disk.log[len(self.committed) : end]
         self.shows(run, before, end, disk)
         self._check_members(self.record, before)
 
-    def answers(self, run: str, at: int, data: bytes) -> None:
+    def _place(self, run: str, start: int, end: int, disk: "Disk") -> None:
+        """Whole records are committed."""
+        at = start
+        while at < end and disk.log[at]:
+            number = number_of(disk.log, at)
+            first = self._places.setdefault(number, at)
+            if first != at and first >= disk.start:  # else it was deleted, and nobody can know it
+                raise Violation("R9", f"{run} stores {number} at {at}, it is at {first} already")
+            self._places[number] = at
+            at += disk.log[at]
+
+    def answers(self, run: str, number: int, at: int, data: bytes) -> None:
         if self.committed[at : at + len(data)] != data:
             raise Violation("R1", f"{run} answers OK for {at}, which is not committed")
+        if self._places[number] != at:
+            raise Violation(
+                "R9", f"{run} answers {at} for {number}, it is at {self._places[number]}"
+            )
         self.answered += 1
 
     def _check_members(self, record: GroupRecord, start: int) -> None:

@@ -4,6 +4,7 @@ from collections import deque
 from typing import TYPE_CHECKING
 from zlib import crc32
 
+from replication_sim import known
 from replication_sim.disk import whole_end
 from replication_sim.loop import MS, Task, Wake
 from replication_sim.register import View
@@ -30,11 +31,12 @@ class PrimaryRole:
         self._version = version
         self._judged = 0
         self._handing: GroupRecord | None = None
-        self._answers: deque[tuple[int, int, bytes, Wake]] = deque()
-        """End, start and bytes of a record, and who waits for it."""
+        self._answers: deque[tuple[int, int, int, bytes, Wake]] = deque()
+        """End, id, start and bytes of a record, and who waits for it."""
         self._polls: list[tuple[str, int, int, int, Wake]] = []
         self._told: dict[int, int] = {}
         self._tasks: list[Task] = []
+        self.known = known.read(replica.disk.log, replica.meta.log_start, replica.log_end)
         self.primary = Primary(
             replica.name,
             replica.meta.incarnation,
@@ -59,13 +61,33 @@ class PrimaryRole:
 
     # --- the log ---
 
-    def send(self, reply: Wake) -> None:
-        if not self.primary.epoch_is_committed or self._replica.stopping:
+    def send(self, reply: Wake, number: int) -> None:
+        replica = self._replica
+        if not self.primary.epoch_is_committed or replica.stopping:
             return
-        if len(self._answers) < WAITING_MAX:
-            at, data = self._replica.append()
-            self._answers.append((at + len(data), at, data, reply))
+        if len(self._answers) >= WAITING_MAX:
+            return
+        at = self.known.find(number)
+        if at is None:
+            at, data = replica.append(number)
+            self.known.add([number], [at], 0)
+            self._answers.append((at + len(data), number, at, data, reply))
             self._serve_polls()
+        else:
+            self._repeated(reply, number, at)
+
+    def _repeated(self, reply: Wake, number: int, at: int) -> None:
+        """It is stored: the answer is the first place, when that is committed."""
+        replica = self._replica
+        data = bytes(replica.disk.log[at : at + replica.disk.log[at]])
+        if at + len(data) <= replica.shown_end:
+            self._answer(number, at, data, reply)
+        else:  # behind those that came before it, which may end later
+            self._answers.append((at + len(data), number, at, data, reply))
+
+    def _answer(self, number: int, at: int, data: bytes, reply: Wake) -> None:
+        self._replica.world.judge.answers(self._replica.run_name, number, at, data)
+        reply(at)
 
     async def _sync(self) -> None:
         replica = self._replica
@@ -86,9 +108,8 @@ class PrimaryRole:
             judge.commits(replica.run_name, epoch, replica.shown_end, end, replica.disk)
             replica.shown_end = end
             while self._answers and self._answers[0][0] <= end:
-                _, at, data, reply = self._answers.popleft()
-                judge.answers(replica.run_name, at, data)
-                reply(at)
+                _, number, at, data, reply = self._answers.popleft()
+                self._answer(number, at, data, reply)
         if commit_point > self._judged:
             self._judged = commit_point
             self._serve_polls()

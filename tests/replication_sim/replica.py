@@ -149,8 +149,11 @@ class Replica(Process):
 
     # --- its log ---
 
-    def append(self) -> tuple[int, bytes]:
-        data = record(self.log_end, self.world.next_number(), self.world.rng.choice(SIZES))
+    def append(self, number: int | None = None) -> tuple[int, bytes]:
+        """A message with this id; none: the first record of an epoch."""
+        if number is None:
+            number = self.world.next_number()
+        data = record(self.log_end, number, self.world.rng.choice(SIZES))
         at = self.log_end
         self.write(data)
         return at, data
@@ -221,5 +224,5 @@ class Replica(Process):
     def ack(self, _: Wake, *args: Any) -> None:
         self.primary_role().ack(*args)
 
-    def send(self, reply: Wake, _: int) -> None:
-        self.primary_role().send(reply)
+    def send(self, reply: Wake, number: int) -> None:
+        self.primary_role().send(reply, number)

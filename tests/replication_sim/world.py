@@ -1,6 +1,7 @@
 """Replicas with their disks, the register, the network, and clients that append."""
 
 import random
+from collections import deque
 from dataclasses import replace
 from typing import Any
 
@@ -14,6 +15,10 @@ from replication_sim.replica import Replica
 
 CLIENT = "client"
 NAMES = ("a", "b", "c")
+REPEATED = 0.3
+"""Share of the sends that are tried once more."""
+REPEATED_MAX = 40
+"""Of the newest messages, which are sent again."""
 
 
 class World:
@@ -36,6 +41,7 @@ class World:
         self.doubles: list[Replica] = []
         """Second processes with a directory that has one."""
         self._runs = self._incarnations = self._numbers = 0
+        self._sends: deque[int] = deque(maxlen=REPEATED_MAX)
         for name in self.names:
             self.new_disk(name)
             self.start(name)
@@ -114,13 +120,23 @@ class World:
     def _send(self) -> None:
         """A client's next message, to whoever says that it is primary, deposed or not."""
         self.loop.after(self.rng.randrange(1, 2 * self.send_every), self._send)
+        number = self._next_send()
         for replica in [*self.running.values(), *self.doubles]:
             if isinstance(replica.role, PrimaryRole):
-                self.network.send(CLIENT, replica.name, self._sent, replica)
+                self.network.send(CLIENT, replica.name, self._sent, replica, number)
 
-    def _sent(self, replica: Replica) -> None:
+    def _next_send(self) -> int:
+        """The id of a new message, or of one that was sent a short time ago: whether its answer was
+        lost or came, whoever sent it does it again."""
+        if self._sends and self.rng.random() < REPEATED:
+            return self.rng.choice(self._sends)
+        number = self.next_number()
+        self._sends.append(number)
+        return number
+
+    def _sent(self, replica: Replica, number: int) -> None:
         if isinstance(replica.role, PrimaryRole):
-            replica.run(replica.handle, "send", CLIENT, _ignore, (0,))
+            replica.run(replica.handle, "send", CLIENT, _ignore, (number,))
 
     # --- when the faults are over ---
 

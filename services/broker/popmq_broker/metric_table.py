@@ -13,6 +13,11 @@ _GROUP = ("topic", "consumer_group")
 MESSAGES_IN = counter(
     "popmq_messages_in", "Messages stored", "topic", rocketmq="rocketmq_messages_in_total"
 )
+REPEATED = counter(
+    "popmq_repeated_messages",
+    "Messages that were sent again and not stored again, because the broker has them",
+    "topic",
+)
 MESSAGES_OUT = counter(
     "popmq_messages_out", "Messages handed out", *_GROUP, rocketmq="rocketmq_messages_out_total"
 )

@@ -87,6 +87,7 @@ class BrokerCollector(Collector):
         stats = self._broker.state.runtime.stats
         by_topic: dict[Definition, Mapping[Any, float]] = {
             m.MESSAGES_IN: by_name(stats.sent),
+            m.REPEATED: by_name(stats.repeated),
             m.TRANSACTION_CHECKS: by_name(stats.checked),
             m.TRANSACTIONS: _no_transactions(state) | stats.settled,
             m.TIMER_ENDED: stats.timed,

@@ -17,7 +17,7 @@ from popmq_broker.engine.journal.long_polls import WaitingPolls
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.replication.directory import REPLICA_FILE
-from popmq_broker.engine.startup import parked_leases, replay
+from popmq_broker.engine.startup import known_sends_replay, parked_leases, replay
 from popmq_broker.store.files.config import StoreConfig
 from popmq_broker.store.files.files import writing_to
 from popmq_broker.store.open import open_store
@@ -124,6 +124,7 @@ async def load_broker(
         broker.catalog.write_all()
         await broker.offsets.write()
     await broker.load_timers()
+    await known_sends_replay.load(state.runtime, state.known_sends)
     broker.topics.ensure_own_topics()
     broker.topics.restore()
     await _begin(broker, epoch)

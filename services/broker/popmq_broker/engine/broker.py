@@ -24,6 +24,8 @@ from popmq_broker.engine.inspect.export import Exports
 from popmq_broker.engine.inspect.figures import Figures
 from popmq_broker.engine.inspect.find import Find
 from popmq_broker.engine.inspect.inspection import Inspection
+from popmq_broker.engine.inspect.peek import QueueLook
+from popmq_broker.engine.inspect.told_settings import ToldSettings
 from popmq_broker.engine.journal.pop_buffer import Storing
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.leases.ack import Ack
@@ -38,6 +40,7 @@ from popmq_broker.engine.retries.send_back import SendBack
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_keeper import TimerKeeper
+from popmq_broker.engine.timers.timer_list import DelayedList
 from popmq_broker.engine.timers.timer_load import load as load_timers
 from popmq_broker.engine.timers.timer_recall import Recall
 from popmq_broker.engine.transactions.transaction import Transactions
@@ -86,6 +89,11 @@ _REPLY_FIELD = {
     "export_snapshot": "export",
     "export_status": "export",
     "rebuild_queue": "rebuild_queue",
+    "show_settings": "settings",
+    "proxy_report": "proxy_report",
+    "show_proxies": "proxies",
+    "list_delayed": "list_delayed",
+    "peek_messages": "peek_messages",
 }
 
 
@@ -109,7 +117,7 @@ class Broker:
         self.peers = Peers(runtime, catalog, self.catalog)
         runtime.retention_holds["timers"] = self.timer_keeper.needed_from
         runtime.retention_holds["transactions"] = self.transactions.needed_from
-        self._send = Send(runtime, catalog, self.timers, self.transactions)
+        self._send = Send(runtime, catalog, state.known_sends, self.timers, self.transactions)
         self._handlers = {**self._messages(), **self._groups(), **self._inspection()}
         self._stats, self._store = runtime.stats, runtime.store
         self._long_polls, self._waiting_pulls = runtime.long_polls, runtime.waiting_pulls
@@ -179,9 +187,9 @@ class Broker:
         leases, consumers = state.lease_state, state.consumer_state
         dead_letters = DeadLetters(runtime, catalog, self.topics)
         accounts = AccessRecords(runtime, catalog, self.catalog)
-        find, figures = (
-            Find(runtime, catalog),
-            Figures(runtime, catalog, leases, consumers, state.halves, self.timers, self.peers),
+        find, told = Find(runtime, catalog), ToldSettings(runtime)
+        figures = Figures(
+            runtime, catalog, leases, consumers, state.halves, self.timers, self.peers
         )
         return {
             **_of_dead_letters(
@@ -190,12 +198,17 @@ class Broker:
             "describe": Describe(runtime, catalog, leases, consumers).describe,
             "find_messages": find.find,
             "get_message": find.get,
+            "peek_messages": QueueLook(runtime, catalog).peek,
+            "list_delayed": DelayedList(runtime, catalog, self.timers).list_delayed,
             "explain": Explain(
                 runtime, catalog, leases, consumers, state.halves, self.timers, dead_letters
             ).explain,
             "inspect": Inspection(runtime, catalog, leases, consumers, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
+            "show_settings": told.settings,
+            "proxy_report": told.report,
+            "show_proxies": told.proxies,
             "get_access": accounts.get,
             "put_access": accounts.put,
             "peers": self.peers.tell,

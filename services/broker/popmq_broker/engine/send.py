@@ -1,16 +1,20 @@
 """Send: messages into the log, answered when they are on disk.
 
-What is to be delivered later goes to where it waits (engine/timers/timer.py).
+What is to be delivered later goes to where it waits (engine/timers/timer.py). What was stored by an
+earlier try of the same send is not stored again (engine/repeated_sends.py).
 """
 
 from collections.abc import Sequence
 from itertools import islice
+from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
 from popmq_broker.core.catalog.tables import PERM_WRITE, TopicConfig
+from popmq_broker.core.sends.known_sends import KnownSends, keys_of
 from popmq_broker.core.store.queue_entry import tags_code_of
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.runtime import Runtime
+from popmq_broker.engine.repeated_sends import RepeatedSends, Split
 from popmq_broker.engine.transactions.transaction import Transactions
 from popmq_broker.store.store import Appended, Draft
 from popmq_common.errors import BadRequest, NoPermission, PopMQError, PropertiesTooLarge
@@ -21,6 +25,10 @@ from popmq_common.records.record import SysFlag
 from popmq_internal.v1 import link_pb2 as link
 
 _TRANSACTION_BITS: Final = SysFlag.ROLLBACK.value
+_LOG_OFFSET: Final = itemgetter(0)
+"""Of an `Appended`."""
+_PROPERTIES: Final = itemgetter(3)
+"""Of a `Draft`. Those of one that waits begin as they were sent, with the message id."""
 
 
 class Begun(NamedTuple):
@@ -33,9 +41,13 @@ class Begun(NamedTuple):
     """How many of them wait, for their time or to be committed; they count when they come."""
     half: bool = False
     """They are half messages, out of sight."""
+    repeated: int = 0
+    """How many of them an earlier send has stored."""
 
     @property
     def end_offset(self) -> int:
+        if self.repeated:
+            return max(place.end_offset for place in self.appended)
         return self.appended[-1].end_offset
 
 
@@ -54,6 +66,7 @@ class Send:
         self,
         runtime: Runtime,
         catalog_state: CatalogState,
+        known: KnownSends,
         timers: Parking,
         transactions: Transactions,
     ) -> None:
@@ -61,6 +74,8 @@ class Send:
         self._catalog_state = catalog_state
         self._timers = timers
         self._transactions = transactions
+        self._known = known
+        self._repeats = RepeatedSends(runtime, catalog_state, known)
         self._next_queue = 0
 
     def begin(self, requests: Sequence[link.Send | SendCall]) -> list[Begun | PopMQError]:
@@ -70,32 +85,75 @@ class Send:
         """
         found: list[list[Draft] | PopMQError] = []
         everything: list[Draft] = []
-        half_count = 0
+        keys: list[int] = []
+        refused_keys: list[int] = []
+        known, half_count = self._known, 0
         for request in requests:
             try:
                 drafts = self._drafts(request, half_count)
-                if request.kind == link.SEND_KIND_HALF:
-                    half_count += len(drafts)
-                found.append(drafts)
-                everything += drafts
             except PopMQError as error:
                 found.append(error)
-        runtime = self._runtime
-        now_ms = runtime.clock.now_ms()
+                if known.on:
+                    refused_keys += _keys(request)
+                continue
+            if request.kind == link.SEND_KIND_HALF:
+                half_count += len(drafts)
+            found.append(drafts)
+            everything += drafts
+            if known.on:
+                # of the drafts, for an attribute of protobuf's is made anew each time it is read
+                keys += keys_of(request.topic, map(_PROPERTIES, drafts))
+        if not known.all_new(keys + refused_keys if refused_keys else keys):
+            return [self._begin_again(request) for request in requests]
         if not everything:
             return [one for one in found if isinstance(one, PopMQError)]
+        return self._append(requests, found, everything, keys)
+
+    def _append(
+        self,
+        requests: Sequence[link.Send | SendCall],
+        found: Sequence[list[Draft] | PopMQError],
+        everything: Sequence[Draft],
+        keys: Sequence[int],
+    ) -> list[Begun | PopMQError]:
+        """`found`: for each request; `keys`: of `everything`, or none."""
+        runtime = self._runtime
+        now_ms = runtime.clock.now_ms()
         try:
-            places = iter(runtime.store.append(everything, now_ms))
+            appended = runtime.store.append(everything, now_ms)
         except PopMQError as error:
             if len(requests) == 1:
                 return [error]
             return [begun for request in requests for begun in self.begin([request])]
+        if keys:
+            self._known.add(keys, map(_LOG_OFFSET, appended), now_ms)
+        places = iter(appended)
         return [
             one
             if isinstance(one, PopMQError)
             else self._begun(request, one, list(islice(places, len(one))), now_ms)
             for request, one in zip(requests, found, strict=True)
         ]
+
+    def _begin_again(self, request: link.Send | SendCall) -> Begun | PopMQError:
+        """A call of which an earlier one may have stored something: that keeps its place."""
+        split = self._repeats.split(request)
+        if split.known and not split.fresh:
+            first = split.known[0]
+            half = request.kind == link.SEND_KIND_HALF
+            return self._answer_known(Begun(request.topic, first.queue_id, [], half=half), split)
+        new = SendCall(request.topic, request.queue_id, split.fresh, request.kind)
+        try:
+            drafts = self._drafts(new, 0)
+        except PopMQError as error:
+            return error
+        (begun,) = self._append([new], [drafts], drafts, _keys(new))
+        return begun if isinstance(begun, PopMQError) else self._answer_known(begun, split)
+
+    def _answer_known(self, begun: Begun, split: Split) -> Begun:
+        places = split.places(begun.appended)
+        repeated = len(places) - len(begun.appended)
+        return begun._replace(appended=places, repeated=repeated)
 
     def _begun(
         self,
@@ -116,7 +174,11 @@ class Send:
 
     def tell(self, reply: SendDone, begun: Begun) -> None:
         """The answer to a call that is durable now."""
-        self._runtime.stats.sent[begun.topic] += len(begun.appended) - begun.parked
+        stats = self._runtime.stats
+        stats.sent[begun.topic] += len(begun.appended) - begun.parked - begun.repeated
+        if begun.repeated:
+            stats.repeated[begun.topic] += begun.repeated
+            reply.queue_offsets.extend(place.queue_offset for place in begun.appended)
         if begun.half:
             reply.log_offsets.extend(place.log_offset for place in begun.appended)
         reply.queue_id = begun.queue_id
@@ -147,6 +209,10 @@ class Send:
             return queue_id
         self._next_queue += 1
         return (self._next_queue - 1) % topic.write_queues
+
+
+def _keys(request: link.Send | SendCall) -> list[int]:
+    return keys_of(request.topic, [record.properties for record in request.records])
 
 
 def _check(record: link.OutgoingRecord | OutgoingRecord) -> None:

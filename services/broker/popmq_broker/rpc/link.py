@@ -8,6 +8,7 @@ from popmq_broker.rpc.greeting import greet
 from popmq_common.errors import (
     BadRequest,
     BrokerUnreachable,
+    NotPrimary,
     PopMQError,
     TooManyRequests,
 )
@@ -106,7 +107,9 @@ class LinkServer:
         stop, and they look for the broker again. Connections of other replicas stay."""
         those = [c for c in self._connections.values() if c is not None and not c.is_replica]
         if those:
-            draining = [asyncio.create_task(c.drain()) for c in those]
+            reason = "another replica is primary, or will be"
+            moved = NotPrimary(broker=self._name, reason=reason)
+            draining = [asyncio.create_task(c.drain(moved)) for c in those]
             _, late = await asyncio.wait(draining, timeout=grace_s)
             for task in late:
                 task.cancel()
@@ -164,7 +167,8 @@ class LinkConnection:
         self._sends: set[int] = set()
         self._no_sends = asyncio.Event()
         self._no_sends.set()
-        self._stopping = False
+        self._stops: BrokerUnreachable | None = None
+        """Why no new calls are taken."""
         self.is_replica = False
         """It fetches the log."""
 
@@ -189,10 +193,11 @@ class LinkConnection:
     def ended(self) -> "asyncio.Future[None]":
         return self._frames.ended
 
-    async def drain(self) -> None:
-        """Refuse new calls, end waiting pops, and wait for the others and their replies."""
-        self._stopping = True
-        self._answer(link.Reply(failure=failure_of(self._stops())))
+    async def drain(self, why: BrokerUnreachable | None = None) -> None:
+        """Refuse new calls, end waiting pops, and wait for the others and their replies. `why`:
+        what they are answered with; none: the broker is stopping."""
+        stops = self._stops = why or BrokerUnreachable(broker=self._name, reason="it is stopping")
+        self._answer(link.Reply(failure=failure_of(stops)))
         for call_id in self._pops:
             self._calls[call_id].cancel()
         if self._calls:
@@ -251,14 +256,11 @@ class LinkConnection:
         task.add_done_callback(lambda _: self._forget(call.id))
 
     def _check_accepts(self) -> None:
-        if self._stopping:
-            raise self._stops()
+        if self._stops is not None:
+            raise type(self._stops)(**self._stops.fields)
         if len(self._calls) + len(self._sends) >= CALLS_MAX:
             raise TooManyRequests(what="calls of one proxy", limit=CALLS_MAX)
         self._frames.check_room()
-
-    def _stops(self) -> BrokerUnreachable:
-        return BrokerUnreachable(broker=self._name, reason="it is stopping")
 
     def _forget(self, call_id: int) -> None:
         del self._calls[call_id]
@@ -271,9 +273,9 @@ class LinkConnection:
         except PopMQError as error:
             reply = link.Reply(id=call.id, failure=failure_of(error))
         except asyncio.CancelledError:
-            if not (self._stopping and call.id in self._pops):
+            if self._stops is None or call.id not in self._pops:
                 raise
-            reply = link.Reply(id=call.id, failure=failure_of(self._stops()))
+            reply = link.Reply(id=call.id, failure=failure_of(self._stops))
         except Exception as bug:
             self._log.exception("call.crashed", kind=call.WhichOneof("body"))
             reply = link.Reply(id=call.id, failure=_failure_of_bug(bug))

@@ -104,6 +104,12 @@ class Reads:
         """None when retention has deleted it. Raises `Corrupt`."""
         return self._commit_log.read(log_offset, size_bytes)
 
+    def read_at(self, log_offset: int) -> tuple[Record, int] | None:
+        """A record of which only the first byte is known, and its size; None when retention has
+        deleted it. Raises `Corrupt`."""
+        record = self._commit_log.read_at(log_offset)
+        return None if record is None else (record, self._commit_log.size_at(log_offset))
+
     def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
         """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
         return self._commit_log.read_bytes(log_offset, size_bytes)
@@ -114,6 +120,15 @@ class Reads:
             if record.log_offset >= self.log_end:
                 return
             yield record
+
+    def record_behind(self, log_offset: int) -> int | None:
+        """Where a whole record begins at `log_offset` or behind it; None: nowhere."""
+        return self._commit_log.record_behind(log_offset)
+
+    def walk(self, start: int) -> Iterator[Record | None]:
+        """`scan` that passes over what is damaged. None: others should have their turn."""
+        for found in self._commit_log.walk(max(start, self.log_start), self.log_end):
+            yield None if found is None else found[0]
 
     def load_derived(self, name: str) -> bytes | None:
         """A file of the data directory that can be made again from the log; None: it is not there

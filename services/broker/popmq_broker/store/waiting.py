@@ -15,7 +15,7 @@ class Awaited:
         self._waiting: deque[tuple[int, WhenCommitted]] = deque()
 
     def add(self, end_offset: int, then: WhenCommitted) -> None:
-        """`end_offset` is not below those of before."""
+        """One that is below those of before waits for them too."""
         self._waiting.append((end_offset, then))
 
     async def until(self, end_offset: int) -> None:

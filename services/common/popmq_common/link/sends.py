@@ -88,13 +88,14 @@ class SendDone:
     """The reply to a call whose records are on disk; its attributes are those of `link.Reply` and
     `link.SendReply`."""
 
-    __slots__ = ("id", "log_offsets", "queue_id", "queue_offset")
+    __slots__ = ("id", "log_offsets", "queue_id", "queue_offset", "queue_offsets")
 
     def __init__(self, call_id: int) -> None:
         self.id = call_id
         self.queue_id = 0
         self.queue_offset = 0
         self.log_offsets: list[int] = []
+        self.queue_offsets: list[int] = []
 
     @property
     def send(self) -> "SendDone":
@@ -105,4 +106,6 @@ class SendDone:
         send = b"\x08%b\x10%b" % (varint(self.queue_id), varint(self.queue_offset))
         if self.log_offsets:
             send += sized(b"\x1a", b"".join(varint(offset) for offset in self.log_offsets))
+        if self.queue_offsets:
+            send += sized(b"\x22", b"".join(varint(offset) for offset in self.queue_offsets))
         return sized(b"\x12", b"\x08%b\x52%b%b" % (varint(self.id), varint(len(send)), send))

@@ -250,6 +250,7 @@ async def reply_of(send: Callable[[OnReply], None]) -> link.Reply:
                 queue_id=outcome.queue_id,
                 queue_offset=outcome.queue_offset,
                 log_offsets=outcome.log_offsets,
+                queue_offsets=outcome.queue_offsets,
             )
             waiter.set_result(link.Reply(id=outcome.id, send=stored))
         else:

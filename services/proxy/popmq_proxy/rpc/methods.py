@@ -17,6 +17,7 @@ from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.access.acls import AclsHandler
+from popmq_proxy.rpc.access.audit_lines import AuditLinesHandler
 from popmq_proxy.rpc.access.audit_trail import AuditTrail, lines_to
 from popmq_proxy.rpc.access.guard import Guard
 from popmq_proxy.rpc.access.users import UsersHandler
@@ -32,6 +33,7 @@ from popmq_proxy.rpc.admin.peers import PeersHandler
 from popmq_proxy.rpc.admin.permission import PermissionHandler, read_secret
 from popmq_proxy.rpc.admin.replicas import ReplicasHandler
 from popmq_proxy.rpc.admin.reset import ResetHandler
+from popmq_proxy.rpc.admin.settings import SettingsHandler
 from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
 from popmq_proxy.rpc.clients.client import ClientHandler
 from popmq_proxy.rpc.clients.consumer import ConsumerHandler
@@ -43,6 +45,7 @@ from popmq_proxy.rpc.clients.queue_lock import QueueLockHandler
 from popmq_proxy.rpc.clients.route import RouteHandler
 from popmq_proxy.rpc.clients.send_back import SendBackHandler
 from popmq_proxy.rpc.messages.ack import AckHandler
+from popmq_proxy.rpc.messages.delayed import DelayedHandler
 from popmq_proxy.rpc.messages.recall import RecallHandler
 from popmq_proxy.rpc.messages.receive import ReceiveHandler
 from popmq_proxy.rpc.messages.send import SendHandler
@@ -51,6 +54,7 @@ from popmq_proxy.rpc.messages.transaction_checks import TransactionChecksHandler
 from popmq_proxy.rpc.shared.answer import Answer
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 from popmq_proxy.rpc.shared.heartbeats import Heartbeats
+from popmq_proxy.rpc.shared.proxy_report import ProxyReporter
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
@@ -58,6 +62,15 @@ UNSUPPORTED_UNARY = {
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
 """RPCs answered with the status NOT_IMPLEMENTED, and the response that carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldHandlers:
+    """Handlers of what proxies tell of themselves and of each other."""
+
+    cluster: ClusterHandler
+    settings: SettingsHandler
+    audit_lines: AuditLinesHandler
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,9 +90,9 @@ class Methods:
     transactions: TransactionsHandler
     checks: TransactionChecksHandler
     find: FindHandler
+    delayed: DelayedHandler
     reset: ResetHandler
     explain: ExplainHandler
-    cluster: ClusterHandler
     replicas: ReplicasHandler
     peers: PeersHandler
     export: ExportHandler
@@ -90,6 +103,7 @@ class Methods:
     audit: AuditTrail
     users: UsersHandler
     acls: AclsHandler
+    told: ToldHandlers
 
 
 def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
@@ -147,9 +161,9 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         transactions=transactions,
         checks=TransactionChecksHandler(upstream),
         find=FindHandler(upstream),
+        delayed=DelayedHandler(upstream),
         reset=ResetHandler(upstream),
         explain=ExplainHandler(upstream),
-        cluster=ClusterHandler(upstream, metrics),
         replicas=ReplicasHandler(upstream),
         peers=PeersHandler(upstream),
         export=ExportHandler(upstream),
@@ -160,6 +174,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         audit=audit,
         users=UsersHandler(upstream, tables),
         acls=AclsHandler(tables, upstream.config),
+        told=_told(upstream, metrics, audit),
     )
 
 
@@ -170,6 +185,16 @@ def _access(upstream: Upstream, metrics: ProxyMetrics) -> tuple[AccessTables, Au
     lines = lines_to(config.audit_log, config.audit_log_bytes_max)
     audit = AuditTrail(upstream.clock, lines, metrics.count_refusal)
     return tables, audit, Guard(upstream, tables, audit)
+
+
+def _told(upstream: Upstream, metrics: ProxyMetrics, audit: AuditTrail) -> ToldHandlers:
+    reporter = ProxyReporter(upstream, audit.tail)
+    cluster = ClusterHandler(upstream, metrics, reporter)
+    return ToldHandlers(
+        cluster=cluster,
+        settings=SettingsHandler(upstream, cluster, reporter),
+        audit_lines=AuditLinesHandler(upstream, cluster, reporter),
+    )
 
 
 def _guarded(guard: Guard, name: str, handler: Unary) -> Unary:

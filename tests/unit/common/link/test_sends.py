@@ -31,13 +31,21 @@ def test_a_call(topic: str, queue: int, sent: list[OutgoingRecord], kind: int, n
     ] == [tuple(record) for record in sent]
 
 
-@given(LONG, NUMBERS, LONG, st.lists(LONG, max_size=3))
-def test_a_reply(number: int, queue_id: int, offset: int, log_offsets: list[int]) -> None:
+@given(LONG, NUMBERS, LONG, st.lists(LONG, max_size=3), st.lists(LONG, max_size=3))
+def test_a_reply(
+    number: int, queue_id: int, offset: int, log_offsets: list[int], queue_offsets: list[int]
+) -> None:
     done = SendDone(number)
     done.queue_id, done.queue_offset, done.log_offsets = queue_id, offset, log_offsets
+    done.queue_offsets = queue_offsets
     _, pieces = encode_entry(done)
     (reply,) = link.Frame.FromString(b"".join(pieces)).replies
-    expected = link.SendReply(queue_id=queue_id, queue_offset=offset, log_offsets=log_offsets)
+    expected = link.SendReply(
+        queue_id=queue_id,
+        queue_offset=offset,
+        log_offsets=log_offsets,
+        queue_offsets=queue_offsets,
+    )
     assert reply == link.Reply(id=number, send=expected)
 
 

@@ -13,6 +13,8 @@ class Stats:
     def __init__(self) -> None:
         self.sent: Counter[str] = Counter()
         """Messages stored, by topic."""
+        self.repeated: Counter[str] = Counter()
+        """Messages that were sent again and not stored again, by topic."""
         self.popped: Counter[tuple[str, str]] = Counter()
         """Messages handed out, by topic and group."""
         self.acked: Counter[tuple[str, str, str]] = Counter()
@@ -45,6 +47,7 @@ class Stats:
     def forget_topic(self, topic: str) -> None:
         """It was deleted; tables of all that ever was would have no bound."""
         self.sent.pop(topic, None)
+        self.repeated.pop(topic, None)
         for key in [key for key in self.timed if key[0] == topic]:
             del self.timed[key]
         self.checked.pop(topic, None)

@@ -25,6 +25,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from enum import Enum
 
+from popmq_broker.core.replication.epochs import Epochs
 from popmq_broker.core.replication.group_record import GroupRecord
 
 
@@ -99,6 +100,16 @@ def founding(
         min_in_sync=min_in_sync,
         began_ms=now_ms,
     )
+
+
+def was_handed_over(replica: str, before: GroupRecord | None, epochs: Epochs) -> bool:
+    """Whether the last primary named this replica its successor. `before`: the register's record
+    when this replica became primary; nobody appends in the epoch in which a successor is named.
+    `epochs`: of this replica's log, without its own."""
+    if before is None or before.primary != replica or before.forced_epoch == before.epoch:
+        return False
+    last = epochs.last
+    return last is None or last.epoch < before.epoch
 
 
 def next_epoch(

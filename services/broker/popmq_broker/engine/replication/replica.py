@@ -28,6 +28,7 @@ from popmq_broker.engine.replication.lead import Deposed, Lead
 from popmq_broker.engine.replication.register_watch import AGAIN_S, LOOK_S
 from popmq_broker.engine.replication.replica_parts import ReplicaParts
 from popmq_broker.engine.replication.take_leave import take_leave
+from popmq_broker.engine.startup import lease_gap
 from popmq_broker.store.replica_store import ReplicaStore
 from popmq_common.errors import NotPrimary, RegisterUnreachable, ReplicaOfOther
 from popmq_common.link.sends import SendCall, SendDone
@@ -206,7 +207,7 @@ class Replica:
         version = await parts.register.swap(seen.version, group_record.encode(record))
         if version is None:
             return  # somebody was faster
-        self._record = record
+        before, self._record = self._record, record
         self._tell("taking over", why)
         await parts.directory.take_identity(record.identity)
         epochs = parts.directory.epochs
@@ -214,6 +215,8 @@ class Replica:
             epochs = Epochs(epochs.promised, (EpochStart(BEFORE_REPLICAS, 0),))
         await parts.directory.save(epochs.begun(record.epoch, store.log_end))
         await store.lead()
+        handed_over = election.was_handed_over(parts.replica, before, epochs)
+        silent_since_ms = None if handed_over else store.last_store_ms
         primary = Primary(
             parts.replica,
             parts.directory.incarnation,
@@ -227,14 +230,19 @@ class Replica:
         self._lead = Lead(primary, store, *rest)
         self._lead.identity = record.identity
         try:
-            await self._lead_on(self._lead, store, record)
+            await self._lead_on(self._lead, store, record, silent_since_ms)
         finally:
             self._lead = None
             self._abandon()
 
-    async def _lead_on(self, lead: Lead, store: ReplicaStore, record: GroupRecord) -> None:
-        """Serve until the register names another (raises `Deposed`), or it is to hand over."""
-        serving = asyncio.create_task(self._serve(lead, store, record), name="serving")
+    async def _lead_on(
+        self, lead: Lead, store: ReplicaStore, record: GroupRecord, silent_since_ms: int | None
+    ) -> None:
+        """Serve until the register names another (raises `Deposed`), or it is to hand over.
+
+        `silent_since_ms`: when the last primary, which failed, stored something; None: it handed
+        over."""
+        serving = asyncio.create_task(self._serve(store, record, silent_since_ms), name="serving")
         watching = [
             asyncio.create_task(lead.keep_set(), name="set in sync"),
             asyncio.create_task(self._until_deposed(record), name="register"),
@@ -272,10 +280,14 @@ class Replica:
             knows = await take_leave(self._parts, self._here(), store, lead.epoch)
             self._log.info("replica.left", successor_knows=knows)
 
-    async def _serve(self, lead: Lead, store: ReplicaStore, record: GroupRecord) -> None:
+    async def _serve(
+        self, store: ReplicaStore, record: GroupRecord, silent_since_ms: int | None
+    ) -> None:
         parts = self._parts
         broker = await parts.load(store, record.epoch)
         await store.durable(store.log_end)  # the epoch's first records, and all before them
+        if silent_since_ms is not None:
+            await lease_gap.add(broker.state.runtime, broker.state.lease_state, silent_since_ms)
         self._tell("primary", f"epoch {record.epoch} is committed")
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(broker.run(), name="broker")

@@ -228,5 +228,9 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "TestAccess"): _test_access,
     (ADMIN, "SetLimits"): _on_cluster(Action.UPDATE),
     (ADMIN, "ListLimits"): _on_cluster(Action.GET),
+    (ADMIN, "ShowSettings"): _on_cluster(Action.GET),
+    (ADMIN, "ListAuditLines"): _on_cluster(Action.GET),
+    (ADMIN, "ListDelayed"): _on_topic("topic", Action.GET),
+    (ADMIN, "PeekMessages"): _find,
 }
 """By (service, RPC). Telemetry is looked at command by command (rpc/access/guard.py)."""

@@ -8,6 +8,7 @@ Source: RocketMQ GrpcConverter, SendMessageActivity.
 """
 
 from collections.abc import Iterable, Sequence
+from itertools import count
 from typing import Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -55,10 +56,9 @@ def record(message: v2.Message, peer: str) -> OutgoingRecord:
 
 
 def _properties(message: v2.Message, system: v2.SystemProperties, peer: str) -> dict[str, str]:
-    properties: dict[str, str] = {}
+    properties = {names.UNIQ_KEY: system.message_id}  # first: brokers look there
     if message.user_properties:
         properties.update(message.user_properties)
-    properties[names.UNIQ_KEY] = system.message_id
     if system.tag:
         properties[names.TAGS] = system.tag
     if system.keys:
@@ -91,7 +91,8 @@ def recall_handle(topic: str, broker: str, message: v2.Message) -> bytes:
 def half_results(broker: str, reply: link.SendReply) -> list[Result]:
     """Of half messages: each entry has its transaction id."""
     found: list[Result] = []
-    for offset, log_offset in enumerate(reply.log_offsets, reply.queue_offset):
+    offsets = reply.queue_offsets or count(reply.queue_offset)
+    for offset, log_offset in zip(offsets, reply.log_offsets, strict=False):
         name = transaction_id.encode(TransactionId(broker, offset, log_offset))
         found.append((offset, OK, sized(b"\x1a", name.encode())))
     return found

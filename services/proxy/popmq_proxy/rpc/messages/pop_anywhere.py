@@ -145,10 +145,16 @@ class PopAnywhere:
     ) -> Sequence[link.PoppedMessage]:
         """A broker that was down when the group was made, or started, is told now."""
         upstream, call = self._upstream, link.Call(pop=pop)
-        timeout_ms = pop.poll_ms + upstream.config.call_timeout_ms
+        until_s = time.monotonic() + pop.poll_ms / 1000
+
+        def rest() -> int:
+            call.pop.poll_ms = max(0, int((until_s - time.monotonic()) * 1000))
+            return call.pop.poll_ms + upstream.config.call_timeout_ms
+
+        timeout_ms = rest()
         try:
             if last:
-                reply = await upstream.call_there(ctx, broker, call, timeout_ms)
+                reply = await upstream.call_there(ctx, broker, call, timeout_ms, again=rest)
             else:
                 reply = await upstream.call(broker, call, timeout_ms)
         except (GroupNotFound, StartNotFixed) as lacking:

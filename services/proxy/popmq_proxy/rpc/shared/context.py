@@ -3,7 +3,7 @@
 import asyncio
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
@@ -243,12 +243,14 @@ class Upstream:
         call: link.Call | SendCall,
         timeout_ms: int | None = None,
         handles: Sequence[str] = (),
+        again: Callable[[], int] | None = None,
     ) -> link.Reply:
         """What that broker alone can do: while it cannot be reached, in a restart say, the call
         waits for it, as long as its client does, `broker_wait_ms` at most, and not behind the end
         of the leases of `handles`, which the call is about. Nothing is sent twice: unreachable
-        means that nothing was."""
-        until_s = time.monotonic() + self._wait_ms(ctx) / 1000
+        means that nothing was. A poll may have waited there before that is told: `again` makes the
+        call one for the rest of its time, and returns the new `timeout_ms`."""
+        until_s: float | None = None
         leased_ms: float | None = None
         while True:
             try:
@@ -258,10 +260,14 @@ class Upstream:
                     raise
                 if leased_ms is None:
                     leased_ms = self._leased_until_ms(ctx, handles)
+                if until_s is None:
+                    until_s = time.monotonic() + self._wait_ms(ctx) / 1000
                 lease_s = (leased_ms - self.clock.now_ms()) / 1000
                 left_s = min(until_s - time.monotonic(), lease_s)
                 if left_s <= 0 or not await self._wait(min(WAIT_STEP_S, left_s)):
                     raise
+            if again is not None:
+                timeout_ms = again()
 
     def _leased_until_ms(self, ctx: CallContext, handles: Sequence[str]) -> float:
         """Without end for no handle, and for a client whose leases the brokers renew: its handles

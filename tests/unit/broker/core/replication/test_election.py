@@ -11,7 +11,9 @@ from popmq_broker.core.replication.election import (
     heart,
     next_epoch,
     role_of,
+    was_handed_over,
 )
+from popmq_broker.core.replication.epochs import Epochs, EpochStart
 from popmq_broker.core.replication.group_record import GroupRecord
 
 ME = Candidate("a", "a1", "here:1", "data")
@@ -103,3 +105,21 @@ def test_whom_a_new_primary_keeps(alive: set[str], kept: dict[str, str]) -> None
 
 def test_an_epoch_begins_later_than_the_last_whatever_the_clock_says() -> None:
     assert next_epoch(ME, RECORD, ALL, 10).began_ms == RECORD.began_ms + 1
+
+
+@pytest.mark.parametrize(
+    ("before", "last_epoch", "handed_over"),
+    [
+        (None, 0, False),  # it founds the group
+        (RECORD, 4, False),  # another one is named, and silent
+        (MINE, 4, False),  # it has led in this epoch, and was killed
+        (MINE, 3, True),
+        (replace(MINE, forced_epoch=4), 3, False),
+        (replace(MINE, forced_epoch=2), 3, True),
+    ],
+)
+def test_whether_the_last_primary_has_handed_over(
+    before: GroupRecord | None, last_epoch: int, handed_over: bool
+) -> None:
+    epochs = Epochs(4, (EpochStart(1, 0), EpochStart(last_epoch, 100)) if last_epoch else ())
+    assert was_handed_over("a", before, epochs) is handed_over

@@ -12,6 +12,7 @@ from popmq_common.errors import (
     GroupNotFound,
     NameserverDown,
     NoBroker,
+    NotPrimary,
     NotServed,
     PopMQError,
     TopicNotFound,
@@ -287,3 +288,25 @@ async def test_a_broker_that_is_away_gets_the_group_when_it_is_back(proxy: Proxy
     proxy.upstream.forget_group("g")
     await proxy.upstream.group("g", "")
     assert proxy.brokers.groups["b"]["g"].fifo
+
+
+async def test_a_poll_that_waited_at_a_primary_goes_on_at_the_next_one() -> None:
+    """It has waited longer than a call waits for a broker, when its primary hands over."""
+    proxy = Proxy(broker_wait_ms=300)
+    await proxy.upstream.routes.brokers()
+    polls_ms = [5_000, 4_000, 3_000]
+    asked: list[int] = []
+
+    async def call(broker: str, call: link.Call, timeout_ms: int) -> link.Reply:
+        asked.append(timeout_ms)
+        if len(asked) == 1:
+            await asyncio.sleep(0.4)
+        if len(asked) < 3:
+            raise NotPrimary(broker=broker, reason="another replica is primary")
+        return link.Reply(pop=link.PopReply())
+
+    proxy.brokers.call = call  # type: ignore[method-assign]
+    context = CallContext({"x-mq-client-id": "c"}, "", None)
+    poll, first_ms = link.Call(pop=link.Pop(poll_ms=polls_ms[0])), polls_ms.pop(0)
+    await proxy.upstream.call_there(context, "b", poll, first_ms, again=lambda: polls_ms.pop(0))
+    assert asked == [5_000, 4_000, 3_000]

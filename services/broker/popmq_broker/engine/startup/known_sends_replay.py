@@ -1,0 +1,74 @@
+"""Start: which messages were sent lately, read from the end of the log.
+
+So a send is known though the broker was killed after it was stored and before it was answered, and
+though another replica is primary now. It is bounded: at most the last `BYTES_MAX` of the log are
+read, and of these only what was stored in the last `known_sends_ms`, by the log's own times. The
+clock is not asked: a broker that stood for an hour, or a replica whose clock is another, knows as
+much as one that was killed a moment ago.
+"""
+
+import asyncio
+from typing import Final
+
+from popmq_broker.core.sends.known_sends import KnownSends, key_of
+from popmq_broker.core.sends.sent_message import sent_message
+from popmq_broker.engine.journal.runtime import Runtime
+from popmq_broker.store.store import Store
+from popmq_common.errors import Corrupt
+from popmq_common.units import MiB
+
+BYTES_MAX: Final = 256 * MiB
+"""Of the log, read at a start: some 200,000 messages of 1 KiB, in about a second."""
+SEARCH_BYTES: Final = 1 * MiB
+"""How near the search by time comes to the first record that counts."""
+TURN_RECORDS: Final = 1_000
+"""Read before other work gets its turn: some 5 ms."""
+
+
+async def load(runtime: Runtime, known: KnownSends) -> None:
+    """Fill the table. What cannot be read is passed over: nobody will receive it either."""
+    if not known.on:
+        return
+    store, now_ms = runtime.store, runtime.clock.now_ms()
+    since_ms = store.last_store_ms - runtime.config.known_sends_ms
+    start = begin(store, since_ms, BYTES_MAX)
+    count = 0
+    if start is not None:
+        for i, record in enumerate(store.walk(start)):
+            if i % TURN_RECORDS == TURN_RECORDS - 1:
+                await asyncio.sleep(0)
+            if record is None or record.store_timestamp_ms < since_ms:
+                continue
+            sent = sent_message(record)
+            if sent is not None:
+                known.add([key_of(sent.topic, record.properties)], [record.log_offset], now_ms)
+                count += 1
+    runtime.log.info("sends.read", count=count, start=start)
+
+
+def begin(store: Store, since_ms: int, bytes_max: int) -> int | None:
+    """The first byte of a record within the last `bytes_max` of the log, before the first one that
+    was stored at `since_ms` or later, but not long before it. None: there is none."""
+    low = max(store.log_start, store.log_end - bytes_max)
+    high = store.log_end
+    while high - low > SEARCH_BYTES:
+        middle = (low + high) // 2
+        at, stored_ms = _record_behind(store, middle, high)
+        if at is None or stored_ms >= since_ms:
+            high = middle
+        else:
+            low = at
+    at, _ = _record_behind(store, low, store.log_end)
+    return at
+
+
+def _record_behind(store: Store, log_offset: int, end: int) -> tuple[int | None, int]:
+    """(where, store time) of the first whole record there, before `end`."""
+    at = store.record_behind(log_offset)
+    if at is None or at >= end:
+        return None, 0
+    try:
+        found = store.read_at(at)
+    except Corrupt:  # it was whole a moment ago
+        return None, 0
+    return (at, found[0].store_timestamp_ms) if found is not None else (None, 0)
