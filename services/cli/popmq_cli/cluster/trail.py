@@ -32,8 +32,8 @@ SILENT_MS = 16_000
 async def trail(text: str, what: str | None, limit: int, endpoint: str, as_json: bool) -> None:
     """Show the last changes and refusals at every proxy.
 
-    The newest comes first. Each proxy remembers its last 500 lines since its start; its audit file has all. What happened
-    at other proxies is seen within five seconds.
+    The newest comes first. Each proxy remembers its last 500 lines since its start; its audit file
+    has all. What happened at other proxies is seen within five seconds.
     """
     request = admin.ListAuditLinesRequest(text=text, what=what or "", count_max=limit)
     async with AdminClient(endpoint) as stub:
