@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from integration.served import until
 
-from popmq import Client, ReceivedMessage, Resolution, ServerUnreachable
+from popmq import Client, Message, ReceivedMessage, Resolution, ServerUnreachable
 from popmq.testing import PopmqBroker
 
 
@@ -38,10 +38,10 @@ async def test_a_message_is_settled_after_a_change_whose_answer_was_lost(
     popmq_broker.assert_no_messages_left("billing")
 
 
-async def test_a_transaction_is_begun_although_an_answer_is_lost(
+async def test_a_transaction_is_begun_once_although_an_answer_is_lost(
     popmq_broker: PopmqBroker,
 ) -> None:
-    """The half message that nobody knows of is asked about, as that of a sender that died."""
+    """The second try gets the transaction of the first: no half message is left over."""
     asked: list[str] = []
 
     async def check(message: ReceivedMessage) -> Resolution:
@@ -51,13 +51,35 @@ async def test_a_transaction_is_begun_although_an_answer_is_lost(
     async with Client(popmq_broker.endpoint) as client:
         await client.transactions.answer("orders", check)
         popmq_broker.drop_response("send")
-        async with client.transactions.begin("orders", b"paid") as half:
+        async with client.transactions.begin("orders", b"paid"):
             assert popmq_broker.receive("orders", "billing") == []
         (message,) = popmq_broker.receive("orders", "billing")
         popmq_broker.ack(message)
         popmq_broker.advance(3600)
-        await until(lambda: asked == [half.message_id])
         assert popmq_broker.receive("orders", "billing") == []
+        assert asked == []
+
+
+async def test_a_send_whose_answer_is_lost_is_stored_once(popmq_broker: PopmqBroker) -> None:
+    """The SDK tries again under the same id."""
+    bodies = [b"plain", b"in order", b"later", b"one of two", b"two of two"]
+    async with Client(popmq_broker.endpoint) as client:
+        await client.receive("orders", "billing", wait_s=0)
+        for send in (
+            lambda: client.send("orders", bodies[0]),
+            lambda: client.send("orders", bodies[1], message_group="a"),
+            lambda: client.send("orders", bodies[2], delay_s=60),
+            lambda: client.send_many("orders", [Message(body=body) for body in bodies[3:]]),
+        ):
+            popmq_broker.drop_response("send")
+            await send()
+        popmq_broker.advance(61)
+        found: list[bytes] = []
+        while messages := popmq_broker.receive("orders", "billing"):
+            found += [message.body for message in messages]
+            for message in messages:
+                popmq_broker.ack(message)
+        assert sorted(found) == sorted(bodies)
 
 
 async def test_a_change_is_not_lost_with_the_broker(popmq_broker: PopmqBroker) -> None:

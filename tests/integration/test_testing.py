@@ -165,11 +165,11 @@ def test_draining_says_what_is_left(popmq_broker: PopmqBroker) -> None:
 
 
 async def test_a_lost_answer(popmq_broker: PopmqBroker) -> None:
-    """The server has done it, and the client tries again: the message is there twice."""
+    """The server has done it, and the client tries again: the message is there once."""
     popmq_broker.drop_response("send")
     async with Client(popmq_broker.endpoint) as client:
         await client.send("orders", b"1")
-    popmq_broker.topic("orders").assert_sent("1", times=2)
+    popmq_broker.topic("orders").assert_sent("1", times=1)
     popmq_broker.drop_response("send", times=3)
     async with Client(popmq_broker.endpoint) as client:
         with pytest.raises(ServerUnreachable):

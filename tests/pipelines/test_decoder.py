@@ -10,6 +10,8 @@ from harness.histories import History
 from harness.log_writer import LogWriter
 from pyspark.sql import SparkSession
 
+from popmq_common.records.count_report import CountedAs, CountReport, CountRow, encode
+from popmq_internal.v1 import link_pb2 as link
 from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.export.snapshot_writer import export as export_files
 from popmq_pipelines.jobs.decode import CannotDecode, compare, decode
@@ -38,6 +40,7 @@ def life(folder: Path, seed: int, *, fifo: bool = False) -> tuple[Path, Path]:
         if i == 2:
             driver.send("for a filter", "a")
             driver.pop(4, 500, expression="a || b")
+        driver.call(report_counts=link.ReportCounts(report=encode(report(i))))
         if i == 1 and seed % 3 == 0:
             history.crash()
         done = export(driver)
@@ -45,6 +48,12 @@ def life(folder: Path, seed: int, *, fifo: bool = False) -> tuple[Path, Path]:
     driver.run(driver.broker.close())
     driver.loop.close()
     return driver.data_dir, Path(done.place)
+
+
+def report(sequence: int) -> CountReport:
+    sent = CountRow(CountedAs.SENT, "orders", "", 60_000, 3, (1 << 63) - 1)
+    acked = CountRow(CountedAs.ACKED, "orders", "billing", 120_000, 1, 7)
+    return CountReport("host@1", "01AA", sequence, 1, 2, sequence == 2, 5, (sent, acked))
 
 
 @pytest.mark.parametrize("seed", range(HISTORIES))

@@ -7,14 +7,14 @@ from typing import Final
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from popmq_pipelines.attempts import maximum, order
 from popmq_pipelines.audit import (
-    clock,
     duplicates,
     epochs,
     gaps,
     latency,
     leases,
+    maximum,
+    order,
     pairs,
     skips,
     summary,
@@ -23,7 +23,7 @@ from popmq_pipelines.audit import (
 from popmq_pipelines.audit.leases import Rules
 from popmq_pipelines.audit.skips import Told
 from popmq_pipelines.audit.waits import Waits
-from popmq_pipelines.frames import partitioning, queues
+from popmq_pipelines.frames import clock, partitioning, queues
 from popmq_pipelines.frames.findings import finding, union
 
 DUPLICATE_FAULTS: Final = ("copy without end", "commit without end", "message without mark")

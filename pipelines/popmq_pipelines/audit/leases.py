@@ -42,12 +42,13 @@ _OF_FIFO: Final = ["is_fifo", "attempt"]
 _OF_COPY: Final = ["copy", "copy_crc", "copy_attempts", "copy_uncounted", "copy_cause"]
 _OF_MESSAGE: Final = ["lease_count", "first_pop_ms", "next_at"]
 _RETRIED, _DEAD = 1, 2
+ATTEMPTS_USED, DELIVERIES_USED = 1, 2
 _NO_COPY: Final = {
     "copy": "int",
     "copy_crc": "int",
     "copy_attempts": "int",
     "copy_uncounted": "int",
-    "copy_cause": "string",
+    "copy_cause": "int",
 }
 _UNCOUNTED: Final = f"{properties.UNCOUNTED}{properties.NAME_END}([0-9]{{1,9}})"
 _DLQ_CAUSE: Final = f"{properties.DLQ_CAUSE}{properties.NAME_END}([a-z]+)"
@@ -127,8 +128,15 @@ def copies(index: DataFrame) -> DataFrame:
         F.col("body_crc").alias("copy_crc"),
         _attempts_of_copy().alias("copy_attempts"),
         F.coalesce(_told(_UNCOUNTED).cast("int"), F.lit(0)).alias("copy_uncounted"),
-        _told(_DLQ_CAUSE).alias("copy_cause"),
+        _cause_of_copy().alias("copy_cause"),
     )
+
+
+def _cause_of_copy() -> Column:
+    """Which rule made it a dead letter, where it tells it; a number, for Spark adds up by hash only
+    what has a fixed size."""
+    told = _told(_DLQ_CAUSE)
+    return F.when(told == "attempts", ATTEMPTS_USED).when(told == "deliveries", DELIVERIES_USED)
 
 
 def _told(pattern: str) -> Column:

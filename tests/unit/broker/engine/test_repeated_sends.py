@@ -232,6 +232,19 @@ def test_a_start_reads_the_end_of_a_long_log_alone(
     assert offset_of(driver, send_body("99"))[1] == [99]
 
 
+def test_a_start_reads_no_more_records_than_it_may(
+    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(known_sends_replay, "RECORDS_MAX", 20)
+    monkeypatch.setattr(known_sends_replay, "SEARCH_BYTES", 256)
+    monkeypatch.setattr(known_sends_replay, "SAMPLE_BYTES", 2_048)
+    for number in range(100):
+        driver.send(f"{number}")
+    driver.restart()
+    assert 10 < len(driver.broker.state.known_sends) < 40
+    assert offset_of(driver, send_body("99"))[1] == [99]
+
+
 def test_a_start_reads_what_is_young_enough(
     driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -31,7 +31,7 @@ _TIMER_OF, _REDRIVE_OF, _HALF_ORIGIN, _TIMER_DEL_KEY, _REAL_TOPIC = (
 )
 
 
-class SentMessage(NamedTuple):
+class StoredSend(NamedTuple):
     topic: str
     """That it was sent to."""
     message_id: bytes
@@ -40,7 +40,7 @@ class SentMessage(NamedTuple):
     """For its delivery time, when it was stored."""
 
 
-def sent_message(record: Record) -> SentMessage | None:
+def sent_message(record: Record) -> StoredSend | None:
     """None: nobody has sent it, or it has no id."""
     topic, properties = record.topic, record.properties
     half, waits = topic == HALF_TOPIC, topic == TIMER_TOPIC
@@ -58,7 +58,7 @@ def sent_message(record: Record) -> SentMessage | None:
     ):
         return None
     message_id = id_of(properties)
-    return SentMessage(topic, message_id, half, waits) if message_id else None
+    return StoredSend(topic, message_id, half, waits) if message_id else None
 
 
 def is_repeat(

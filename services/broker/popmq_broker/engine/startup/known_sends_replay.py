@@ -2,9 +2,9 @@
 
 So a send is known though the broker was killed after it was stored and before it was answered, and
 though another replica is primary now. It is bounded: at most the last `BYTES_MAX` of the log are
-read, and of these only what was stored in the last `known_sends_ms`, by the log's own times. The
-clock is not asked: a broker that stood for an hour, or a replica whose clock is another, knows as
-much as one that was killed a moment ago.
+read, about `RECORDS_MAX` records, and of these only what was stored in the last `known_sends_ms`,
+by the log's own times. The clock is not asked: a broker that stood for an hour, or a replica whose
+clock is another, knows as much as one that was killed a moment ago.
 """
 
 import asyncio
@@ -15,10 +15,14 @@ from popmq_broker.core.sends.sent_message import sent_message
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.store import Store
 from popmq_common.errors import Corrupt
-from popmq_common.units import MiB
+from popmq_common.units import KiB, MiB
 
-BYTES_MAX: Final = 256 * MiB
-"""Of the log, read at a start: some 200,000 messages of 1 KiB, in about a second."""
+BYTES_MAX: Final = 128 * MiB
+"""Of the log, read at a start."""
+RECORDS_MAX: Final = 100_000
+"""Read at a start, if all records are about as large as the last ones: in half a second."""
+SAMPLE_BYTES: Final = 64 * KiB
+"""Of the log's end, which tell how large its records are."""
 SEARCH_BYTES: Final = 1 * MiB
 """How near the search by time comes to the first record that counts."""
 TURN_RECORDS: Final = 1_000
@@ -31,19 +35,35 @@ async def load(runtime: Runtime, known: KnownSends) -> None:
         return
     store, now_ms = runtime.store, runtime.clock.now_ms()
     since_ms = store.last_store_ms - runtime.config.known_sends_ms
-    start = begin(store, since_ms, BYTES_MAX)
+    start = begin(store, since_ms, min(BYTES_MAX, RECORDS_MAX * mean_bytes(store)))
+    places: list[tuple[int, int]] = []
     count = 0
-    if start is not None:
-        for i, record in enumerate(store.walk(start)):
-            if i % TURN_RECORDS == TURN_RECORDS - 1:
-                await asyncio.sleep(0)
-            if record is None or record.store_timestamp_ms < since_ms:
-                continue
-            sent = sent_message(record)
-            if sent is not None:
-                known.add([key_of(sent.topic, record.properties)], [record.log_offset], now_ms)
-                count += 1
+    for i, record in enumerate(store.walk(start) if start is not None else ()):
+        if i % TURN_RECORDS == TURN_RECORDS - 1:
+            _add(known, places, now_ms)
+            places = []
+            await asyncio.sleep(0)
+        if record is None or record.store_timestamp_ms < since_ms:
+            continue
+        sent = sent_message(record)
+        if sent is not None:
+            places.append((key_of(sent.topic, record.properties), record.log_offset))
+            count += 1
+    _add(known, places, now_ms)
     runtime.log.info("sends.read", count=count, start=start)
+
+
+def _add(known: KnownSends, places: list[tuple[int, int]], now_ms: int) -> None:
+    known.add([key for key, _ in places], [log_offset for _, log_offset in places], now_ms)
+
+
+def mean_bytes(store: Store) -> int:
+    """Of the last records; it is not 0."""
+    start = store.record_behind(max(store.log_start, store.log_end - SAMPLE_BYTES))
+    if start is None:
+        return SAMPLE_BYTES
+    count = sum(record is not None for record in store.walk(start))
+    return max(1, (store.log_end - start) // max(1, count))
 
 
 def begin(store: Store, since_ms: int, bytes_max: int) -> int | None:

@@ -27,7 +27,7 @@ GRANTS_MAX: Final = 1_024
 """Extended before other work gets its turn."""
 
 
-class Held(NamedTuple):
+class OpenLease(NamedTuple):
     queue: GroupQueueState
     grant: Grant
     offsets: list[int]
@@ -62,7 +62,7 @@ def gap(last_stored_ms: int, now_ms: int, ms_max: int) -> int:
     return 0 if not last_stored_ms else max(0, min(now_ms - last_stored_ms, ms_max))
 
 
-def open_at(lease_state: LeaseState, time_ms: int) -> Iterator[Held]:
+def open_at(lease_state: LeaseState, time_ms: int) -> Iterator[OpenLease]:
     """What consumers held at that time, and hold still. What was given back waits for its time,
     and nobody works on it."""
     for queue in lease_state.table.queues.values():
@@ -71,10 +71,10 @@ def open_at(lease_state: LeaseState, time_ms: int) -> Iterator[Held]:
             if lease.grant.nack is None and lease.grant.due_ms > time_ms:
                 by_grant.setdefault(lease.grant, []).append(offset)
         for grant, offsets in by_grant.items():
-            yield Held(queue, grant, offsets)
+            yield OpenLease(queue, grant, offsets)
 
 
-def _extend(runtime: Runtime, lease_state: LeaseState, held: list[Held], gap_ms: int) -> None:
+def _extend(runtime: Runtime, lease_state: LeaseState, held: list[OpenLease], gap_ms: int) -> None:
     """Append, then apply. Raises `DiskFull`."""
     now_ms = runtime.clock.now_ms()
     longer = [replace(one.grant, invisible_ms=one.grant.invisible_ms + gap_ms) for one in held]

@@ -248,8 +248,7 @@ class Upstream:
         """What that broker alone can do: while it cannot be reached, in a restart say, the call
         waits for it, as long as its client does, `broker_wait_ms` at most, and not behind the end
         of the leases of `handles`, which the call is about. Nothing is sent twice: unreachable
-        means that nothing was. A poll may have waited there before that is told: `again` makes the
-        call one for the rest of its time, and returns the new `timeout_ms`."""
+        means that nothing was. `again` cuts a poll to the rest of its time, which it returns."""
         until_s: float | None = None
         leased_ms: float | None = None
         while True:

@@ -3,10 +3,11 @@
 import pytest
 
 from popmq_broker.core.sends.known_sends import KnownSends, id_of, key_of, keys_of
-from popmq_broker.core.sends.sent_message import SentMessage, is_repeat, sent_message
+from popmq_broker.core.sends.sent_message import StoredSend, is_repeat, sent_message
 from popmq_common.records import properties as names
 from popmq_common.records.names import HALF_TOPIC, TIMER_TOPIC, dead_letter_topic, retry_topic
 from popmq_common.records.record import Record, SysFlag
+from popmq_common.units import LogOffset, QueueOffset
 
 USUAL = "01AABBCCDDEEFF00110011223300000001"
 
@@ -17,7 +18,8 @@ def properties(message_id: str = USUAL, **more: str) -> bytes:
 
 def record(topic: str, text: bytes, sys_flag: int = 0, body: bytes = b"a") -> Record:
     host = bytes(8)
-    return Record(topic, 0, 0, 0, body, text, sys_flag, 0, 0, host, 0, host, 0)
+    place = 0, QueueOffset(0), LogOffset(0)
+    return Record(topic, *place, body, text, sys_flag, 0, 0, host, 0, host, 0)
 
 
 @pytest.mark.parametrize("message_id", [USUAL, "short", "x" * 200, "ä"])
@@ -81,23 +83,23 @@ def test_none_is_known_if_it_is_off() -> None:
 @pytest.mark.parametrize(
     ("topic", "more", "sys_flag", "expected"),
     [
-        ("t", {}, 0, SentMessage("t", USUAL.encode(), False, False)),
+        ("t", {}, 0, StoredSend("t", USUAL.encode(), False, False)),
         ("t", {names.TIMER_OF: "7"}, 0, None),
         ("t", {names.REDRIVE_OF: "d@7"}, 0, None),
         ("t", {}, SysFlag.COMMIT.value, None),
-        ("t", {f"MY{names.TIMER_OF}": "7"}, 0, SentMessage("t", USUAL.encode(), False, False)),
+        ("t", {f"MY{names.TIMER_OF}": "7"}, 0, StoredSend("t", USUAL.encode(), False, False)),
         (retry_topic("g", "t"), {}, 0, None),
         (dead_letter_topic("g"), {}, 0, None),
-        (TIMER_TOPIC, {names.REAL_TOPIC: "t"}, 0, SentMessage("t", USUAL.encode(), False, True)),
+        (TIMER_TOPIC, {names.REAL_TOPIC: "t"}, 0, StoredSend("t", USUAL.encode(), False, True)),
         (TIMER_TOPIC, {names.REAL_TOPIC: "t", names.TIMER_OF: "7"}, 0, None),
         (TIMER_TOPIC, {names.REAL_TOPIC: "t", names.TIMER_DEL_KEY: "t+x"}, 0, None),
         (TIMER_TOPIC, {}, 0, None),
-        (HALF_TOPIC, {names.REAL_TOPIC: "t"}, 0, SentMessage("t", USUAL.encode(), True, False)),
+        (HALF_TOPIC, {names.REAL_TOPIC: "t"}, 0, StoredSend("t", USUAL.encode(), True, False)),
         (HALF_TOPIC, {names.REAL_TOPIC: "t", names.HALF_ORIGIN: "1@2@3"}, 0, None),
     ],
 )
 def test_which_send_a_record_is_of(
-    topic: str, more: dict[str, str], sys_flag: int, expected: SentMessage | None
+    topic: str, more: dict[str, str], sys_flag: int, expected: StoredSend | None
 ) -> None:
     assert sent_message(record(topic, properties(**more), sys_flag)) == expected
 

@@ -13,7 +13,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit.leases import LEASE, MESSAGE
+from popmq_pipelines.audit.leases import ATTEMPTS_USED, DELIVERIES_USED, LEASE, MESSAGE
 from popmq_pipelines.frames.findings import finding
 
 _NEVER: Final = (1 << 63) - 1
@@ -44,8 +44,8 @@ def judged_by_settings(states: DataFrame, limits: DataFrame) -> list[DataFrame]:
     deliveries_left = F.col("copy_attempts") + F.col("copy_uncounted") < F.col("max_hand_outs")
     did_count = F.col("copy_attempts") > F.col("counted_attempts")
     left = F.when(did_count, attempts_left).otherwise(deliveries_left)
-    early = ((F.col("copy_cause") == "attempts") & attempts_left) | (
-        (F.col("copy_cause") == "deliveries") & deliveries_left
+    early = ((F.col("copy_cause") == ATTEMPTS_USED) & attempts_left) | (
+        (F.col("copy_cause") == DELIVERIES_USED) & deliveries_left
     )
     return [
         finding(ended.where((F.col("state") == "retried") & ~left), "attempts above the maximum"),

@@ -1,1 +1,0 @@
-"""Deliveries of a message: their order and number, against message groups and settings."""
