@@ -5,7 +5,7 @@ from enum import Enum
 from typing import Any
 
 from popmq_broker.config import BrokerConfig
-from popmq_common.process.config import describe
+from popmq_common.process.config import describe, variables
 from popmq_nameserver.config import NameserverConfig
 from popmq_proxy.config import ProxyConfig
 
@@ -30,7 +30,7 @@ def page() -> str:
         texts = describe(cls)
         rows = [
             f"| `{prefix}{field.name.upper()}` | {_default(field)} | {texts[field.name]} |"
-            for field in dataclasses.fields(cls)
+            for field in variables(cls)
         ]
         head = f"## {title}\n\n| variable | default | meaning |\n| --- | --- | --- |\n"
         parts.append(head + "\n".join(rows) + "\n")

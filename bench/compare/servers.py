@@ -18,10 +18,10 @@ from pathlib import Path
 
 from compare import processes
 from compare.failure import BenchFailure
-from compare.systems import COMPILED, EARLIER, SIGNED, SYSTEMS, Case
+from compare.systems import COMPILED, EARLIER, REPLICATED, SIGNED, SYSTEMS, Case
 from compare.workloads import GROUP_PREFIX, QUEUES, TOPIC_PREFIX, group, topic
 
-ADMIN_TIMEOUT_S = 120
+ADMIN_TIMEOUT_S = 240
 OPERATOR = "operator"
 USER = "load"
 USER_SECRET = "secret-of-the-benchmark"
@@ -35,6 +35,9 @@ class Ports:
     broker: int
     proxy: int
 
+
+REPLICAS = ("broker", "broker-2", "broker-3")
+"""Processes of a broker that has replicas; one without has the first alone."""
 
 ROCKETMQ_PORTS = Ports(9876, 10911, 8081)
 """As anchor.sh has them."""
@@ -138,22 +141,25 @@ class Popmq(Server):
         front: str,
         alone: bool,
         signed: bool = False,
+        replicas: int = 1,
     ) -> None:
         super().__init__(tools, flush, folder, ports)
         self.front = front
         self.alone = alone
         self.user = USER if signed else ""
+        self._replicas = {name: free_ports().broker for name in REPLICAS[1:replicas]}
+        """Beside the one that listens where a broker does: name → port."""
         self._pids: dict[str, int] = {}
 
     def start(self) -> None:
-        for name, port, words in self._commands():
+        for name, port, words in self.commands():
             log = self.folder / f"{name}.log"
             command = self.tools.pinned([str(self.tools.popmq), *words])
-            environment = {**self.environment(), **self._own(name)}
+            environment = {**self.environment(), **self.own(name)}
             self._pids[name] = processes.launch(command, environment, log)
             processes.wait_listening(f"popmq {name}", self._pids[name], port, log)
 
-    def _commands(self) -> list[tuple[str, int, list[str]]]:
+    def commands(self) -> list[tuple[str, int, list[str]]]:
         """(name, port it listens on, words after `popmq`) in order of start."""
         front, ports = ["--front", self.front], self.ports
         if self.alone:
@@ -162,6 +168,7 @@ class Popmq(Server):
         return [
             ("nameserver", ports.nameserver, ["nameserver"]),
             ("broker", ports.broker, ["broker"]),
+            *((name, port, ["broker"]) for name, port in self._replicas.items()),
             ("proxy", ports.proxy, ["proxy", *front]),
         ]
 
@@ -184,9 +191,19 @@ class Popmq(Server):
         path.write_text(text)
         return path
 
-    def _own(self, name: str) -> Mapping[str, str]:
+    def own(self, name: str) -> Mapping[str, str]:
         """Variables of this process alone."""
-        return {}
+        if not self._replicas or name not in REPLICAS:
+            return {}
+        own = {
+            "POPMQ_BROKER_REPLICA": name,
+            "POPMQ_BROKER_REGISTER": f"file://{self.folder / 'register'}",
+            "POPMQ_BROKER_MIN_IN_SYNC": "2",
+        }
+        if name in self._replicas:
+            own["POPMQ_BROKER_PORT"] = str(self._replicas[name])
+            own["POPMQ_BROKER_DATA_DIR"] = str(self.folder / name)
+        return own
 
     def stop(self) -> None:
         processes.end(list(self._pids.values()))
@@ -223,7 +240,7 @@ class Popmq(Server):
 
 
 class Rocketmq(Server):
-    """Apache RocketMQ by anchor.sh; `mode` is cluster or local."""
+    """Apache RocketMQ by anchor.sh; `mode` is cluster, local or controller."""
 
     def __init__(self, tools: Tools, flush: str, folder: Path, mode: str) -> None:
         super().__init__(tools, flush, folder, ROCKETMQ_PORTS)
@@ -233,7 +250,7 @@ class Rocketmq(Server):
         try:
             self._anchor("up", self.flush, self.mode)
         except BenchFailure as failure:
-            logs = [self.folder / f"{name}.out" for name in ("namesrv", "broker", "proxy")]
+            logs = [self.folder / f"{name}.out" for name in ("namesrv", *REPLICAS, "proxy")]
             started = [log for log in logs if log.is_file()]
             ends = [f"{log.name}:\n{processes.tail(log)}" for log in started[-1:]]
             raise BenchFailure("\n".join([str(failure), *ends])) from failure
@@ -243,6 +260,7 @@ class Rocketmq(Server):
 
     def roots(self) -> dict[str, int]:
         names = {"namesrv": "nameserver", "broker": "broker", "proxy": "proxy"}
+        names |= {name: name for name in REPLICAS[1:]}
         found = {}
         for file_name, name in names.items():
             file = self.folder / f"{file_name}.pid"
@@ -314,22 +332,23 @@ def patiently(attempt: Callable[[], None]) -> None:
 def server_for(case: Case, tools: Tools, folder: Path, place: int) -> Server:
     """The server of a case, not started; `place`: among those that run together."""
     if SYSTEMS[case.system].jvm:
-        mode = "local" if case.system == "rocketmq-local" else "cluster"
+        modes = {"rocketmq-local": "local", f"rocketmq{REPLICATED}": "controller"}
+        mode = modes.get(case.system, "cluster")
         return Rocketmq(tools, case.flush, folder, mode)
-    signed = SIGNED in case.system
+    signed, replicas = SIGNED in case.system, 3 if REPLICATED in case.system else 1
     front, alone = {
         "popmq": ("http2", False),
         "popmq-grpcio": ("grpcio", False),
         "popmq-standalone": ("http2", True),
         EARLIER: ("http2", False),
-    }[case.system.removesuffix(COMPILED).removesuffix(SIGNED)]
+    }[case.system.removesuffix(COMPILED).removesuffix(SIGNED).removesuffix(REPLICATED)]
     if case.system.endswith(COMPILED):
         tools = replace(tools, popmq=tools.compiled)
     if case.system == EARLIER:
         if tools.earlier is None:
             raise BenchFailure(f"{EARLIER} is for make bench-record")
         tools = replace(tools, popmq=tools.earlier)
-    return Popmq(tools, case.flush, folder, popmq_ports(place), front, alone, signed)
+    return Popmq(tools, case.flush, folder, popmq_ports(place), front, alone, signed, replicas)
 
 
 def check_free(ports: Ports) -> None:

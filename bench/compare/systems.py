@@ -38,6 +38,12 @@ class Pair:
 EARLIER = "popmq-earlier"
 """Another commit, which `make bench-record` has beside this one."""
 
+SIGNED = "-signed"
+"""In the names of systems with authentication and authorization."""
+
+REPLICATED = "-replicated"
+"""In the names of systems whose broker has three replicas. All of them must have a message."""
+
 SYSTEMS = {
     system.name: system
     for system in (
@@ -49,6 +55,9 @@ SYSTEMS = {
         System("popmq-signed-compiled", "PopMQ, separate processes, signed, compiled", jvm=False),
         System(EARLIER, "PopMQ, separate processes, an earlier commit", jvm=False),
         System("popmq-standalone-compiled", "PopMQ, standalone, compiled", jvm=False),
+        System("popmq-replicated", "PopMQ, three replicas", jvm=False),
+        System("popmq-replicated-compiled", "PopMQ, three replicas, compiled", jvm=False),
+        System("rocketmq-replicated", "Apache RocketMQ, three replicas, controller mode", jvm=True),
         System("rocketmq", "Apache RocketMQ, cluster", jvm=True),
         System("rocketmq-local", "Apache RocketMQ, broker and proxy in one JVM", jvm=True),
     )
@@ -59,9 +68,6 @@ FLUSHES = ("sync", "async")
 COMPILED = "-compiled"
 """How the names end of systems whose hot modules mypyc has compiled."""
 
-SIGNED = "-signed"
-"""In the names of systems with authentication and authorization."""
-
 CLUSTER_PAIRS = (
     Pair("popmq", "rocketmq", "Separate processes"),
     Pair("popmq-compiled", "rocketmq", "Separate processes, compiled"),
@@ -69,6 +75,10 @@ CLUSTER_PAIRS = (
 ALONE_PAIRS = (
     Pair("popmq-standalone", "rocketmq-local", "One process"),
     Pair("popmq-standalone-compiled", "rocketmq-local", "One process, compiled"),
+)
+REPLICATED_PAIRS = (
+    Pair("popmq-replicated", "rocketmq-replicated", "Three replicas"),
+    Pair("popmq-replicated-compiled", "rocketmq-replicated", "Three replicas, compiled"),
 )
 _SIGNED_HEADS = ("signed", "unsigned")
 SIGNED_PAIRS = (
@@ -79,6 +89,7 @@ PAIRS = (
     *CLUSTER_PAIRS,
     Pair("popmq-grpcio", "rocketmq", "Separate processes, grpcio front"),
     *ALONE_PAIRS,
+    *REPLICATED_PAIRS,
     *SIGNED_PAIRS,
 )
 

@@ -36,12 +36,12 @@ class Services(Popmq):
         self._more = {f"broker-{i}": free_ports().broker for i in range(2, brokers + 1)}
         """Brokers beside the first one, and their ports."""
 
-    def _commands(self) -> list[tuple[str, int, list[str]]]:
+    def commands(self) -> list[tuple[str, int, list[str]]]:
         more = [(name, port, ["broker"]) for name, port in self._more.items()]
-        nameserver, broker, proxy = super()._commands()
+        nameserver, broker, proxy = super().commands()
         return [nameserver, broker, *more, proxy]
 
-    def _own(self, name: str) -> Mapping[str, str]:
+    def own(self, name: str) -> Mapping[str, str]:
         if name not in self._more:
             return {}
         place = {"NAME": name, "PORT": str(self._more[name]), "DATA_DIR": str(self.folder / name)}

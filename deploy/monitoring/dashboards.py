@@ -43,7 +43,7 @@ def _audit_panel() -> Panel:
         "short",
         {
             "{{broker}} {{verdict}}": "popmq_audit_verdict == 1",
-            "{{broker}} {{kind}}": "popmq_audit_findings",
+            "{{broker}} {{kind}}": "sum by (broker, kind) (popmq_audit_findings)",
         },
         "1 beside a verdict: it is the one that holds. docs/audit.md tells what the kinds mean.",
         kind="stat",

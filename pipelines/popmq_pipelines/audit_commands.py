@@ -1,4 +1,4 @@
-"""The commands of the audit: audit, reconcile, backfill, report, compact, schedule."""
+"""The commands of the audit: audit, reconcile, backfill, report, compact, counts, schedule."""
 
 import argparse
 import fcntl
@@ -20,6 +20,7 @@ USAGE: Final = 2
 OVERLAPS: Final = 75
 """Exit code (EX_TEMPFAIL): another audit is under way there."""
 GRACE_S: Final = 60.0
+SKEW_S: Final = 5.0
 LATE_INTERVALS: Final = 3
 """Of a schedule, without a new snapshot."""
 
@@ -59,6 +60,20 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     compact = commands.add_parser("compact", help="forget what the broker has deleted")
     compact.add_argument("--out", type=Path, required=True, help="an audit's directory")
     compact.add_argument("--snapshot", type=Path, required=True, help="the newest one")
+    counts = commands.add_parser(
+        "counts", help="balance what clients have counted with the snapshots of all brokers"
+    )
+    counts.add_argument(
+        "places", type=Path, nargs="+", metavar="PLACE", help="snapshots, or folders of them"
+    )
+    counts.add_argument("--json", action="store_true", help="print the result as JSON")
+    counts.add_argument(
+        "--skew-s",
+        type=float,
+        default=SKEW_S,
+        help="by how much brokers' clocks may differ; default: %(default)s",
+    )
+    _where_options(counts)
     schedule = commands.add_parser(
         "schedule", help="run a command every so often; what is missed is made up for"
     )
@@ -70,6 +85,10 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
 
 def _spark_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grace-s", type=float, default=GRACE_S, help="default: %(default)s")
+    _where_options(parser)
+
+
+def _where_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--master", help="default: POPMQ_SPARK_MASTER, spark-submit's, local[*]")
     parser.add_argument("--driver-memory", help="as Spark writes it, for example 4g")
 
@@ -205,6 +224,26 @@ def _report(options: argparse.Namespace) -> int:
     return _tell(report, snapshot, options)
 
 
+def _counts(options: argparse.Namespace) -> int:
+    from popmq_pipelines.jobs import balance_counts
+    from popmq_pipelines.snapshot.manifest import NoSnapshot
+    from popmq_pipelines.snapshot.seal import BadKey, key_of
+    from popmq_pipelines.tables import session
+
+    try:
+        snapshots = balance_counts.newest(options.places, key_of(os.environ))
+        rows = sum(one.manifest.row_count for one in snapshots if one.manifest is not None)
+        spark = _spark("popmq-counts", options, rows)
+    except (NoSnapshot, BadKey, session.JavaMissing) as wrong:
+        return _fail(str(wrong))
+    try:
+        found = balance_counts.balance_counts(spark, snapshots, skew_ms=int(options.skew_s * 1000))
+    finally:
+        spark.stop()
+    print(balance_counts.as_json(found) if options.json else balance_counts.text(found))
+    return found.verdict.exit_code
+
+
 def _compact(options: argparse.Namespace) -> int:
     from popmq_pipelines.jobs.compact import compact
     from popmq_pipelines.snapshot import manifest
@@ -251,5 +290,6 @@ COMMANDS: Final[Mapping[str, Callable[[Any], int]]] = {
     "backfill": _backfill,
     "report": _report,
     "compact": _compact,
+    "counts": _counts,
     "schedule": _schedule,
 }

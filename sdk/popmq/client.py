@@ -8,6 +8,7 @@ async with Client("127.0.0.1:8081") as client:
 
 import asyncio
 import contextlib
+import os
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal, Self, TypeVar, Unpack, overload
@@ -16,6 +17,7 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq.access.credentials import Credentials
 from popmq.admin.admin import Admin
 from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.endpoints import Tls
 from popmq.connection.telemetry import Telemetry
 from popmq.consumer.consumer import Consumer, ConsumerOptions
@@ -39,6 +41,8 @@ from popmq.send_receipt import SendReceipt
 from popmq.serializer import Serializer
 
 T = TypeVar("T")
+COUNTS = "POPMQ_COUNTS"
+"""The variable that makes clients count, if it is 1."""
 
 
 class Client:
@@ -58,6 +62,7 @@ class Client:
         send_attempts: int = ATTEMPTS,
         admin_secret: str = "",
         instrumentation: Instrumentation | None = None,
+        counts: bool | None = None,
     ) -> None:
         """`endpoint`: host:port, https://host:port for TLS, or several with `;` between them: one
         is used, and the next one when it does not answer. `tls`: None: as the endpoint says; True,
@@ -66,7 +71,9 @@ class Client:
         says. `send_attempts`: how often `send` is tried when no
         answer comes; a try whose answer was lost leaves the message twice, with one id.
         `admin_secret`: the server's, where `admin` may change nothing without. `instrumentation`:
-        traces and metrics, as `popmq.otel.OpenTelemetry`. Raises `ValueError` for an endpoint that
+        traces and metrics, as `popmq.otel.OpenTelemetry`. `counts`: what became of messages is
+        counted and reported to the server, once a minute, for the audit; None: if POPMQ_COUNTS is
+        1. Raises `ValueError` for an endpoint that
         is none, `UnusableSettings` for credentials that cannot be used."""
         if credentials is None:
             credentials = Credentials.from_environment()
@@ -94,7 +101,17 @@ class Client:
         """Is told of what is done; of the `instrumentation`."""
         if instrumentation is not None:
             self._observe(instrumentation)
+        self._counts: CountReporter | None = None
+        if os.environ.get(COUNTS) == "1" if counts is None else counts:
+            self._count()
         self.receiving.dropped = self.settling.give_back
+
+    def _count(self) -> None:
+        """Nothing has been sent yet: the ids can be others."""
+        reports = self._counts = CountReporter(self.connection)
+        self.sending.ids = self.transactions.ids = reports.ids
+        self.sending.counts = self.transactions.counts = reports
+        self.receiving.counts = self.settling.counts = reports
 
     def _observe(self, instrumentation: Instrumentation) -> None:
         """Nothing has been done yet: its parts may be replaced."""
@@ -127,6 +144,8 @@ class Client:
         await self.settling.close()
         await self.leases.close()
         await self.transactions.close()
+        if self._counts is not None:
+            await self._counts.close(self.connection.timeout_s)
         await self._telemetry.close(self.connection.timeout_s)
         await self.connection.close()
 

@@ -90,6 +90,8 @@ class ReceivedMessage:
     may be void by now. None: there is no such change."""
     held_until_s: float = field(default=0.0, repr=False, compare=False)
     """When the lease is over if nothing renews it, by `time.monotonic`; 0: unknown."""
+    counted: bool = field(default=False, repr=False, compare=False)
+    """What became of it is counted, for the audit."""
     trace_context: str = ""
     """The protocol's own field for a W3C traceparent, if its sender has filled it."""
     observed: object = field(default=None, repr=False, compare=False)

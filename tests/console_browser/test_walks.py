@@ -254,3 +254,37 @@ async def test_the_chart_is_drawn(page: Page, url: str, client: Client) -> None:
     await client.send("t", b"x")
     await expect(page.locator(".chart canvas")).to_be_visible(timeout=15_000)
     await expect(page.locator(".chart .u-legend")).to_contain_text("acked/s")
+
+
+async def test_figures_are_sent_and_when_that_fails_they_are_asked_for(
+    page: Page, url: str, client: Client
+) -> None:
+    """A reverse proxy may let no stream through."""
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url.removeprefix(url)))
+    await page.goto(f"{url}/topics")
+    await expect(page.locator("#live")).to_be_visible()
+    await client.admin.create_topic("sent", queues=1)
+    await expect(page.get_by_role("link", name="sent", exact=True)).to_be_visible(timeout=15_000)
+    assert asked.count("/live/topics") == 1
+    assert asked.count("/topics") == 1  # htmx asked for nothing
+
+    await page.keyboard.press("p")
+    await client.admin.create_topic("unseen", queues=1)
+    await page.wait_for_timeout(6_000)
+    await expect(page.get_by_role("link", name="unseen")).to_have_count(0)
+    await page.keyboard.press("p")
+    await expect(page.get_by_role("link", name="unseen")).to_be_visible(timeout=15_000)
+
+    await page.route("**/live/**", lambda route: route.abort())
+    await page.goto(f"{url}/groups")
+    await client.admin.create_group("asked-for")
+    await expect(page.get_by_role("link", name="asked-for")).to_be_visible(timeout=15_000)
+    assert asked.count("/groups") > 1
+
+
+async def test_what_somebody_types_is_not_taken_away(page: Page, url: str, client: Client) -> None:
+    await page.goto(f"{url}/later")
+    await page.get_by_label("Topic").first.fill("half a na")
+    await page.wait_for_timeout(6_000)
+    await expect(page.get_by_label("Topic").first).to_have_value("half a na")

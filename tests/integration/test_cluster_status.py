@@ -39,6 +39,33 @@ def test_one_process_is_a_cluster_too(server: PopmqBroker) -> None:
         assert expected in output
 
 
+def test_settings_in_force_are_shown_with_what_set_them(server: PopmqBroker) -> None:
+    at = ("--endpoint", server.endpoint)
+    told = json.loads(popmq("cluster", "settings", "--json", *at).stdout)
+    found = {one["name"]: one for one in told["settings"]}
+    assert found["POPMQ_BROKER_DISK_CLEAN_PERCENT"]["at"][0]["source"] == "program"
+    assert found["POPMQ_BROKER_DISK_CLEAN_PERCENT"]["at"][0]["value"] == "100"
+    assert found["POPMQ_PROXY_FRONT"]["at"][0]["source"] == "default"
+    output = popmq("cluster", "settings", "broker-a", "--filter", "CLEAN", *at).output
+    assert "POPMQ_BROKER_DISK_CLEAN_PERCENT  100" in output
+    assert "1 setting of " in output
+    assert "POPMQ_PROXY" not in output
+    output = popmq("cluster", "settings", "nobody", *at, code=1).output
+    assert "there is no broker or proxy 'nobody'; there are broker-a" in output
+    assert "0 settings of" in popmq("cluster", "settings", "--differing", *at).output
+
+
+def test_the_trail_tells_changes(server: PopmqBroker) -> None:
+    at = ("--endpoint", server.endpoint)
+    popmq("topic", "create", "told-of", *at)
+    told = json.loads(popmq("cluster", "trail", "--filter", "TOLD-OF", "--json", *at).stdout)
+    assert [one["call"] for one in told["lines"]] == ["CreateTopic"]
+    output = popmq("cluster", "trail", "--what", "change", "--limit", "1", *at).output
+    assert "Topic:" in output
+    assert " since 20" in output
+    assert "Topic:" not in popmq("cluster", "trail", "--what", "refused", *at).output
+
+
 def test_what_is_wrong_ends_with_exit_code_1() -> None:
     with PopmqBroker(disk_clean_percent=100) as server:
         server.send("orders", "1")

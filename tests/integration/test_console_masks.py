@@ -53,6 +53,18 @@ async def test_no_page_and_no_file_shows_it(places: tuple[Browser, Client]) -> N
     assert "--mask-file" in await browser.get("/cluster")
 
 
+@pytest.mark.parametrize("topic", ["orders", "%25DLQ%25g"])
+async def test_sql_does_not_tell_what_is_hidden(places: tuple[Browser, Client], topic: str) -> None:
+    """It sees the properties as they are, so a visitor could guess them letter by letter."""
+    browser, client = places
+    await browser.get(f"/topics/{topic}?sql=phone+%3D+%270123%27")
+    assert "are masked, so SQL cannot look for them" in browser.text
+    assert "1 message of" not in browser.text
+    await client.admin.create_topic("open", queues=1)
+    await browser.get("/topics/open?sql=phone+IS+NULL")
+    assert "masked" not in browser.text
+
+
 async def test_a_search_does_not_find_what_is_hidden(places: tuple[Browser, Client]) -> None:
     browser, _ = places
     await browser.get("/topics/orders?text=17")

@@ -10,8 +10,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from popmq_pipelines.audit import leases
-from popmq_pipelines.audit.clock import went_back
 from popmq_pipelines.frames import queues
+from popmq_pipelines.frames.clock import went_back
 from popmq_pipelines.frames.queues import BUCKET, BUCKET_BITS, PLACE
 from popmq_pipelines.tables import opened_snapshot
 

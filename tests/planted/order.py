@@ -146,6 +146,7 @@ FAULTS = (
         retried,
         copy_counts_two,
         (Expected("copy with other attempts", 0),),
+        max_attempts=5,
     ),
     Fault(
         "copy-none",

@@ -91,10 +91,22 @@ LIES: Final = (
 )
 """tests/unit/pipelines/snapshot/test_proof.py, tests/pipelines/test_histories.py"""
 
+CLIENT, GROUP = "topic, client and minute", "topic, group and minute"
+IN_COUNTS: Final = (
+    Elsewhere("a message answered OK that no broker has", "sent and not stored", CLIENT),
+    Elsewhere("another message in the place of one answered OK", "sent, and others stored", CLIENT),
+    Elsewhere("a message that its client never sent", "stored and not sent", CLIENT),
+    Elsewhere("a message received that was never leased", "received without lease", GROUP),
+    Elsewhere("other messages received than were leased", "received, and others leased", GROUP),
+    Elsewhere("an ack answered OK that no broker has", "acked without ack", GROUP),
+    Elsewhere("a report of counts removed", INCOMPLETE, "the client"),
+)
+"""tests/pipelines/test_both_ends.py, by `popmq-pipelines counts`"""
+
 
 def table() -> str:
     rows = [_row(fault) for fault in FAULTS]
-    for group in (IN_ROWS, IN_LOGS, IN_FILES, LOST, LIES):
+    for group in (IN_ROWS, IN_LOGS, IN_FILES, LOST, LIES, IN_COUNTS):
         rows += [f"| {one.says} | {one.found} | {one.place} |" for one in group]
     return HEAD + "".join(f"{row}\n" for row in rows)
 

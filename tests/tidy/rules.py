@@ -53,6 +53,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_nameserver.config",
         "popmq_nameserver.core",
         "popmq_pipelines.snapshot.destination",
+        "popmq_pipelines.snapshot.seal",
         "popmq_pipelines.snapshot.snapshots",
         "popmq_proxy.app",
         "popmq_proxy.clients",

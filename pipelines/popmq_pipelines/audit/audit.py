@@ -8,12 +8,12 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from popmq_pipelines.audit import (
-    clock,
     duplicates,
     epochs,
     gaps,
     latency,
     leases,
+    maximum,
     order,
     pairs,
     skips,
@@ -23,7 +23,7 @@ from popmq_pipelines.audit import (
 from popmq_pipelines.audit.leases import Rules
 from popmq_pipelines.audit.skips import Told
 from popmq_pipelines.audit.waits import Waits
-from popmq_pipelines.frames import partitioning, queues
+from popmq_pipelines.frames import clock, partitioning, queues
 from popmq_pipelines.frames.findings import finding, union
 
 DUPLICATE_FAULTS: Final = ("copy without end", "commit without end", "message without mark")
@@ -48,6 +48,8 @@ class Evidence:
     watermarks: DataFrame
     """Each queue's oldest and next offset, as the broker knew them at the snapshot's end."""
     told: Told
+    settings: DataFrame
+    """The settings of groups, of all epochs."""
     waits: Waits
     known: Sequence[int]
     judged: Sequence[int]
@@ -170,6 +172,7 @@ def _gaps(
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
         *_skips(of, seen, states),
+        *maximum.judged_by_settings(states, maximum.in_force(of.settings)),
         *_untimely(of, rules),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]

@@ -39,16 +39,18 @@ LEASE: Final = [*MESSAGE, "pop_time_ms", "generation"]
 OPEN: Final = ["in_flight", "overdue"]
 _AT: Final = ["log_offset", "due_ms", "revive_queue_id", "revive_offset"]
 _OF_FIFO: Final = ["is_fifo", "attempt"]
-_OF_COPY: Final = ["copy", "copy_crc", "copy_attempts", "copy_uncounted"]
+_OF_COPY: Final = ["copy", "copy_crc", "copy_attempts", "copy_uncounted", "copy_cause"]
 _OF_MESSAGE: Final = ["lease_count", "first_pop_ms", "next_at"]
 _RETRIED, _DEAD = 1, 2
 _NO_COPY: Final = {
     "copy": "int",
     "copy_crc": "int",
     "copy_attempts": "int",
-    "copy_uncounted": "boolean",
+    "copy_uncounted": "int",
+    "copy_cause": "string",
 }
-_UNCOUNTED: Final = f"{properties.UNCOUNTED}{properties.NAME_END}"
+_UNCOUNTED: Final = f"{properties.UNCOUNTED}{properties.NAME_END}([0-9]{{1,9}})"
+_DLQ_CAUSE: Final = f"{properties.DLQ_CAUSE}{properties.NAME_END}([a-z]+)"
 _DLQ_ATTEMPTS: Final = f"DLQ_ATTEMPTS{properties.NAME_END}([0-9]{{1,9}})"
 STATES: Final = [
     *LEASE,
@@ -64,6 +66,7 @@ STATES: Final = [
     "counted_attempts",
     "copy_attempts",
     "copy_uncounted",
+    "copy_cause",
     "state",
 ]
 
@@ -123,17 +126,21 @@ def copies(index: DataFrame) -> DataFrame:
         topic.alias("copy_topic"),
         F.col("body_crc").alias("copy_crc"),
         _attempts_of_copy().alias("copy_attempts"),
-        F.coalesce(F.instr("more_properties", _UNCOUNTED) > 0, F.lit(False)).alias(
-            "copy_uncounted"
-        ),
+        F.coalesce(_told(_UNCOUNTED).cast("int"), F.lit(0)).alias("copy_uncounted"),
+        _told(_DLQ_CAUSE).alias("copy_cause"),
     )
+
+
+def _told(pattern: str) -> Column:
+    """What a property says; null: there is none."""
+    found = F.regexp_extract("more_properties", pattern, 1)
+    return F.when(found != "", found)
 
 
 def _attempts_of_copy() -> Column:
     """How often its message had been handed out when it was made; null: it does not tell."""
-    told = F.regexp_extract("more_properties", _DLQ_ATTEMPTS, 1)
-    dead = F.when(told != "", told.cast("int"))
     is_retry = F.col("topic").startswith(RETRY_PREFIX)
+    dead = _told(_DLQ_ATTEMPTS).cast("int")
     return F.when(is_retry, F.col("reconsume_times")).otherwise(dead)
 
 

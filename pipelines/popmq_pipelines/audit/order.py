@@ -126,6 +126,6 @@ def miscounted(states: DataFrame) -> DataFrame:
     """Findings: copies and dead letters that do not continue the count of what they are copies of.
     An uncounted return keeps it."""
     step = F.col("copy_attempts") - F.col("counted_attempts")
-    allowed = (step == 1) | ((step == 0) & F.col("copy_uncounted"))
+    allowed = (step == 1) | ((step == 0) & (F.col("copy_uncounted") > 0))
     wrong = states.where(F.col("state").isin("retried", "dead") & ~allowed)
     return finding(wrong, "copy with other attempts")

@@ -13,6 +13,9 @@ from typing import Any, Final, assert_never
 FINDINGS_SHOWN_MAX: Final = 1_000
 """More are counted, but not listed: whoever reads a thousand knows what is wrong."""
 
+PLACES_SHOWN_MAX: Final = 200
+"""Kinds of findings by topic and group in a report, each a time series in Prometheus."""
+
 BALANCE_SHOWN_MAX: Final = 1_000
 """Groups and topics in a report; the table has all."""
 
@@ -76,6 +79,8 @@ class Report:
     log_end: int | None = None
     lease_states: Mapping[str, int] = field(default_factory=dict)
     finding_counts: Mapping[str, int] = field(default_factory=dict)
+    finding_places: Sequence[Mapping[str, Any]] = ()
+    """How many by kind, topic and group: the first `PLACES_SHOWN_MAX`, most findings first."""
     findings: Sequence[Mapping[str, Any]] = ()
     balance: Sequence[Mapping[str, Any]] = ()
     """recon_balance per topic and group, the first `BALANCE_SHOWN_MAX`."""

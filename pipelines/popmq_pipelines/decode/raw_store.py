@@ -18,7 +18,7 @@ import pyarrow as pa
 from popmq_common.errors import Corrupt
 from popmq_common.records import properties as names
 from popmq_common.records import record as rec
-from popmq_common.records.names import HALF_OP_TOPIC, REVIVE_PREFIX
+from popmq_common.records.names import CATALOG_TOPIC, COUNTS_TOPIC, HALF_OP_TOPIC, REVIVE_PREFIX
 
 ROWS_PER_BATCH: Final = 8_192
 """A few MiB of Python objects wait at a time."""
@@ -28,7 +28,7 @@ _BODY_CRC: Final = Struct(">i")
 _BODY_CRC_AT: Final = 8
 _PRE_BLANK_BYTES: Final = 0x7FFFFFFF
 """RocketMQ's size of an entry before the first one of a queue that begins behind 0."""
-_WITH_BODY: Final = (REVIVE_PREFIX, HALF_OP_TOPIC, "rmq_sys_REDRIVE_")
+_WITH_BODY: Final = (REVIVE_PREFIX, HALF_OP_TOPIC, "rmq_sys_REDRIVE_", CATALOG_TOPIC, COUNTS_TOPIC)
 """Topics whose bodies say something; other bodies are left where they are."""
 
 RECORDS: Final = pa.schema(

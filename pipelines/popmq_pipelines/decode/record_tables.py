@@ -19,6 +19,7 @@ from popmq_common.records.names import (
     REVIVE_PREFIX,
     TIMER_TOPIC,
 )
+from popmq_pipelines.decode import inner_topics
 from popmq_pipelines.snapshot.columns import names
 
 _REDRIVE_PREFIX: Final = "rmq_sys_REDRIVE_"
@@ -55,6 +56,9 @@ def tables(records: DataFrame) -> dict[str, DataFrame]:
         "revive_log": _revive_log(records, checkpoints, acks),
         "retry_index": _retry_index(records),
         "dlq_index": _dlq_index(records),
+        "group_settings": inner_topics.group_settings(records),
+        "client_reports": inner_topics.client_reports(records),
+        "client_counts": inner_topics.client_counts(records),
         "redrives": _redrives(records),
         "timer_index": _timer_index(records),
         "timer_ends": _timer_ends(records),

@@ -1,14 +1,21 @@
-"""Copies, dead letters, timers and transactions as rows, by the topic a record lies in."""
+"""Copies, dead letters, timers, transactions, settings as rows, by the topic a record lies in."""
 
+import json
 from collections.abc import Mapping
 
+from popmq_broker.core.catalog import catalog
+from popmq_broker.core.catalog.tables import GroupConfig
 from popmq_broker.core.retries import redrive
 from popmq_broker.core.retries.retry import DLQ_ATTEMPTS
+from popmq_broker.core.retries.retry_policy import to_json
 from popmq_broker.core.timers import timer
 from popmq_broker.core.transactions import transaction
 from popmq_common.errors import Corrupt
+from popmq_common.records import count_report
 from popmq_common.records import properties as names
 from popmq_common.records.names import (
+    CATALOG_TOPIC,
+    COUNTS_TOPIC,
     DEAD_LETTER_PREFIX,
     HALF_OP_TOPIC,
     HALF_TOPIC,
@@ -21,7 +28,9 @@ from popmq_common.records.record import Record
 Row = tuple[object, ...]
 Rows = list[tuple[str, Row]]
 _INT_DIGITS_MAX = 9
-_TOPICS = frozenset({TIMER_TOPIC, LEVELS_TOPIC, HALF_TOPIC, HALF_OP_TOPIC})
+_TOPICS = frozenset(
+    {TIMER_TOPIC, LEVELS_TOPIC, HALF_TOPIC, HALF_OP_TOPIC, CATALOG_TOPIC, COUNTS_TOPIC}
+)
 _PREFIXES = (RETRY_PREFIX, DEAD_LETTER_PREFIX, redrive.MARKS_PREFIX)
 
 
@@ -37,6 +46,10 @@ def of(record: Record, properties: Mapping[str, str], previous_log_offset: int |
     topic = record.topic
     if topic == HALF_OP_TOPIC:
         return _half_ends(record, previous_log_offset)
+    if topic == COUNTS_TOPIC:
+        return _counts(record)
+    if topic == CATALOG_TOPIC:
+        return _settings(record, properties)
     if topic.startswith(redrive.MARKS_PREFIX):
         return [_redrive(record, previous_log_offset)]
     rows = _timer_ends(record, properties)
@@ -81,6 +94,36 @@ def _dead_letter(record: Record, properties: Mapping[str, str]) -> tuple[str, Ro
         _int(properties.get(DLQ_ATTEMPTS)),
     )
     return "dlq_index", (*_place(record, properties), *more)
+
+
+def _settings(record: Record, properties: Mapping[str, str]) -> Rows:
+    if properties.get(names.TAGS) != catalog.CatalogKind.GROUP:
+        return []
+    change = catalog.decode(record.body, where=f"{record.topic} at {record.log_offset}")
+    there = change.value
+    place = (record.log_offset, record.store_timestamp_ms)
+    if not isinstance(there, GroupConfig):
+        return [("group_settings", (change.name, True, *(None,) * 5, *place))]
+    told = (
+        there.fifo,
+        there.max_attempts,
+        there.max_hand_outs,
+        there.consume_from.value,
+        json.dumps(to_json(there.retry_policy), separators=(",", ":")),
+    )
+    return [("group_settings", (change.name, False, *told, *place))]
+
+
+def _counts(record: Record) -> Rows:
+    report = count_report.decode(record.body, where=f"{record.topic} at {record.log_offset}")
+    head = (report.client_id, report.id_prefix, report.sequence, report.from_ms, report.until_ms)
+    tail = (report.is_last, report.uncounted, record.log_offset, record.store_timestamp_ms)
+    rows: Rows = [("client_reports", (*head, *tail))]
+    for row in report.rows:
+        what = (row.counted_as.value, row.topic, row.group or None, row.minute_ms)
+        many = (row.message_count, row.digest, record.log_offset)
+        rows.append(("client_counts", (report.client_id, report.sequence, *what, *many)))
+    return rows
 
 
 def _redrive(record: Record, previous_log_offset: int | None) -> tuple[str, Row]:

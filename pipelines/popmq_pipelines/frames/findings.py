@@ -59,6 +59,17 @@ def shown(findings: DataFrame, messages: DataFrame, at_most: int) -> DataFrame:
     )
 
 
+def places(findings: DataFrame) -> DataFrame:
+    """Kind, topic, group → how many findings, those with most first."""
+    return (
+        findings.groupBy(
+            "kind", "topic", F.coalesce("consumer_group", F.lit("")).alias("consumer_group")
+        )
+        .agg(F.count("*").alias("finding_count"))
+        .orderBy(F.desc("finding_count"), "kind", "topic", "consumer_group")
+    )
+
+
 def counts(findings: DataFrame) -> DataFrame:
     """kind → how many findings."""
     return (

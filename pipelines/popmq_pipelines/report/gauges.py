@@ -5,6 +5,7 @@ others, so that an alert can ask for PASS and for the age of the audit, and neve
 """
 
 import os
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
@@ -16,7 +17,7 @@ FIGURES: Final[Mapping[str, str]] = {
     "popmq_audit_verdict": "1 for the verdict of the last audit, 0 for the others",
     "popmq_audit_as_of_seconds": "the time that the last audit judges, since 1970",
     "popmq_audit_ran_seconds": "when the last audit gave its verdict, since 1970",
-    "popmq_audit_findings": "findings by kind; none when there are none",
+    "popmq_audit_findings": "findings by kind, topic and group; none when there are none",
     "popmq_audit_messages": "messages, once per group, by where they stand",
     "popmq_audit_watermark_bytes": "the log offset up to which everything was compared",
 }
@@ -80,8 +81,20 @@ def _ran(report: Report, ran_s: float) -> _Samples:
 
 
 def _findings(report: Report, _: float) -> _Samples:
-    for kind, count in sorted(report.finding_counts.items()):
-        yield {"broker": report.broker, "kind": kind}, count
+    """What is not among the first places has neither topic nor group: a sum by kind tells all."""
+    left = Counter(report.finding_counts)
+    for place in report.finding_places:
+        kind, count = place["kind"], int(place["finding_count"])
+        left[kind] -= count
+        group = place["consumer_group"]
+        yield _found_at(report, kind, place["topic"], group), count
+    for kind, count in sorted(left.items()):
+        if count > 0:
+            yield _found_at(report, kind, "", ""), count
+
+
+def _found_at(report: Report, kind: str, topic: str, group: str) -> dict[str, str]:
+    return {"broker": report.broker, "kind": kind, "topic": topic, "group": group}
 
 
 def _messages(report: Report, _: float) -> _Samples:

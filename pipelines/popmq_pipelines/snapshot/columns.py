@@ -15,6 +15,10 @@ A snapshot (written by `export`, one Parquet file each):
                       other
     retry_index       one row per copy for redelivery
     dlq_index         one row per dead letter, and why
+    group_settings    one row per change of a group's settings, and per time they are written again;
+                      they hold for all that lies behind it, until the next one
+    client_reports    one row per report of what a client has counted
+    client_counts     one row per outcome, topic, group and minute of such a report
     redrives          one row per dead letter that was sent again
     timer_index       one row per record that waits for its time. `kind`: parked (`due_ms`), level
                       (`level`, due by its store time), recall (a mark, which is never delivered)
@@ -166,6 +170,39 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("reason", "string", nullable=True),
         Column("attempts", "int", nullable=True),
     ),
+    "group_settings": (
+        Column("consumer_group", "string"),
+        Column("is_deleted", "boolean"),
+        Column("is_fifo", "boolean", nullable=True),  # these are missing where it was deleted
+        Column("max_attempts", "int", nullable=True),
+        Column("max_hand_outs", "int", nullable=True),
+        Column("consume_from", "string", nullable=True),
+        Column("retry_policy", "string", nullable=True),  # JSON, as in subscriptionGroup.json
+        Column("log_offset", "bigint"),
+        Column("store_timestamp_ms", "bigint"),
+    ),
+    "client_reports": (
+        Column("client_id", "string"),
+        Column("id_prefix", "string"),
+        Column("sequence", "bigint"),
+        Column("from_ms", "bigint"),
+        Column("until_ms", "bigint"),
+        Column("is_last", "boolean"),
+        Column("uncounted", "bigint"),
+        Column("log_offset", "bigint"),
+        Column("store_timestamp_ms", "bigint"),
+    ),
+    "client_counts": (
+        Column("client_id", "string"),
+        Column("sequence", "bigint"),
+        Column("counted_as", "string"),
+        Column("topic", "string"),
+        Column("consumer_group", "string", nullable=True),  # none: of what was sent
+        Column("minute_ms", "bigint"),
+        Column("message_count", "bigint"),
+        Column("digest", "bigint"),
+        Column("log_offset", "bigint"),
+    ),
     "redrives": (
         Column("consumer_group", "string"),
         Column("dead_letter_offset", "bigint"),
@@ -223,7 +260,9 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
     ),
 }
 
-ADDED_TABLES: Final = frozenset({"passes", "queue_faults"})
+ADDED_TABLES: Final = frozenset(
+    {"passes", "queue_faults", "group_settings", "client_reports", "client_counts"}
+)
 """Older versions do not write them: where a manifest does not name one, it has no rows."""
 
 STATE_TABLES: Final = frozenset({"consume_offsets", "queue_watermarks"})

@@ -44,12 +44,19 @@ def seal(manifest: bytes, key: bytes) -> str:
 
 def problems(folder: Path, manifest: bytes, key: bytes | None) -> list[str]:
     """Why the manifest of `folder` is not sealed with the key; empty: it is, or there is none."""
+    try:
+        found = (folder / SEAL).read_bytes()
+    except FileNotFoundError:
+        found = None
+    return judge(found, manifest, key)
+
+
+def judge(found: bytes | None, manifest: bytes, key: bytes | None) -> list[str]:
+    """The same of a seal that was read; `found` None: there is none."""
     if key is None:
         return []
-    try:
-        found = (folder / SEAL).read_text().strip()
-    except FileNotFoundError:
+    if found is None:
         return [f"{SEAL} is missing: the snapshot was written without the key"]
-    if not hmac.compare_digest(found.encode(), seal(manifest, key).encode()):
+    if not hmac.compare_digest(found.strip(), seal(manifest, key).encode()):
         return [f"{SEAL} is not of this manifest and this key"]
     return []

@@ -17,6 +17,7 @@ from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.columns import ADDED_TABLES, SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.destination import Destination, open_destination
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, NoSnapshot
+from popmq_pipelines.snapshot.seal import SEAL, judge
 
 DEPTH_MAX: Final = 2
 """Folders between the one that is asked about and its snapshots."""
@@ -118,10 +119,11 @@ def surplus(found: Sequence[KeptSnapshot], broker: str, keep: int) -> list[KeptS
     return mine[: wholes[-keep]][::-1]
 
 
-def verify(destination: Destination, one: KeptSnapshot) -> list[str]:
-    """What is wrong with it, by reading every file; empty: it is as it was written."""
+def verify(destination: Destination, one: KeptSnapshot, key: bytes | None = None) -> list[str]:
+    """What is wrong with it, by reading every file; empty: it is as it was written. `key`: with
+    which its manifest must be sealed, if there is one."""
     manifest = one.manifest
-    problems = list(manifest.problems)
+    problems = [*manifest.problems, *_unsealed(destination, one, key)]
     for table in SNAPSHOT_TABLES:
         told = manifest.files.get(table)
         if told is None and table in ADDED_TABLES:
@@ -136,6 +138,18 @@ def verify(destination: Destination, one: KeptSnapshot) -> list[str]:
         except FileNotFoundError:
             problems.append(f"{name} is missing")
     return problems
+
+
+def _unsealed(destination: Destination, one: KeptSnapshot, key: bytes | None) -> list[str]:
+    """The bytes that were sealed must be those that the hash was made of."""
+    if key is None:
+        return []
+    data = destination.read(one.folder, MANIFEST)
+    try:
+        found = destination.read(one.folder, SEAL)
+    except FileNotFoundError:
+        return judge(None, data, key)
+    return judge(found, data, key)
 
 
 def verify_joins(found: Sequence[KeptSnapshot]) -> Iterator[tuple[KeptSnapshot, str]]:

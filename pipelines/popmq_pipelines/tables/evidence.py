@@ -222,6 +222,7 @@ def gather(
         moves=moves,
         watermarks=fresh.watermarks,
         told=told,
+        settings=ledger_tables.read(spark, out, "group_settings", fresh.known),
         waits=Waits(*(rows(name) for name in Waits._fields)),
         offsets=fresh.offsets,
         spans=fresh.spans,

@@ -19,6 +19,7 @@ KEPT: Final = (
     "pop_acks",
     "position_moves",
     "passes",
+    "group_settings",
     "timer_index",
     "timer_ends",
     "half_messages",

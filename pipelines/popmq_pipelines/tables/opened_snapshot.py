@@ -68,9 +68,12 @@ def _false(folder: Path, manifest: Manifest) -> list[str]:
 
 
 def read_tables(spark: SparkSession, snapshot: OpenedSnapshot) -> dict[str, DataFrame]:
-    chain = snapshot.chain
-    assert chain is not None  # only a whole snapshot is read
-    return {table: _read(spark, table, chain.files(table)) for table in SNAPSHOT_TABLES}
+    return {table: read_table(spark, snapshot, table) for table in SNAPSHOT_TABLES}
+
+
+def read_table(spark: SparkSession, snapshot: OpenedSnapshot, table: str) -> DataFrame:
+    assert snapshot.chain is not None  # only a whole snapshot is read
+    return _read(spark, table, snapshot.chain.files(table))
 
 
 def _read(spark: SparkSession, table: str, files: Sequence[Path]) -> DataFrame:
@@ -117,6 +120,17 @@ def told_from(snapshot: OpenedSnapshot) -> int | None:
     asked = [("consumer_group", "==", PASSES_GROUP)]
     found = pq.read_table(file, filters=asked, columns=["next_offset"], partitioning=None)
     return min(found.column("next_offset").to_pylist(), default=None)
+
+
+def journal_ms(snapshot: OpenedSnapshot, revive_offset: int) -> int | None:
+    """When the record at this offset of revive queue 0 was stored, or the first one behind it."""
+    asked = [("revive_queue_id", "==", 0), ("revive_offset", ">=", revive_offset)]
+    for file in files(snapshot, "revive_log"):
+        columns = ["store_timestamp_ms"]
+        found = pq.read_table(file, filters=asked, columns=columns, partitioning=None)
+        if found.num_rows:
+            return int(found.column("store_timestamp_ms")[0].as_py())
+    return None
 
 
 def kept_from(snapshot: OpenedSnapshot) -> int:

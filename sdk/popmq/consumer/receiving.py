@@ -13,9 +13,11 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core.counts import MessageFate
 from popmq._core.group_policy import GroupPolicy
 from popmq._core.messages import convert
 from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, ServerUnreachable, check
 from popmq.log_fields import fields
@@ -58,6 +60,8 @@ class Receiving:
         again under it, a FIFO group's broker gives the same messages."""
         self.dropped: Callable[[list[ReceivedMessage]], None] = lambda _: None
         """Gets what had come to a receive when its caller was cancelled."""
+        self.counts: CountReporter | None = None
+        """Counts what came."""
         self._round = random.randrange(1 << 16)
         self._whole = True
         """The server gives all messages in one response; PopMQ does, and it is far cheaper to read.
@@ -66,6 +70,8 @@ class Receiving:
     async def subscribe(self, wanted: Wanted, *, until_told: bool = False) -> None:
         """Tell the server; afterwards `policy` knows the group, if the server said it.
         `until_told`: raises `ServerUnreachable` when no server has heard it."""
+        if self.counts is not None:
+            self.counts.begin()
         group = self._connection.resource(wanted.group)
         topic = self._connection.resource(wanted.topic)
         await self._telemetry.subscribe(topic, group, wanted.expression())
@@ -134,9 +140,15 @@ class Receiving:
             raise
         except asyncio.CancelledError:
             if found:
+                self._count(found)
                 (dropped or self.dropped)(_held(found, wanted.invisible_s))
             raise
+        self._count(found)
         return _held(found, wanted.invisible_s)
+
+    def _count(self, found: list[ReceivedMessage]) -> None:
+        if self.counts is not None:
+            self.counts.deliveries(MessageFate.RECEIVED, found)
 
     async def _receive_once(
         self,

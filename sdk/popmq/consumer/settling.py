@@ -15,10 +15,12 @@ import grpc
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.batch_queue import BatchBounds
+from popmq._core.counts import MessageFate
 from popmq._core.messages import convert
 from popmq.connection.batch_retry import ask_each
 from popmq.connection.batcher import Batcher
 from popmq.connection.connection import Connection
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
 from popmq.consumer.lease import Leases
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
@@ -55,6 +57,8 @@ class Settling:
     def __init__(self, connection: Connection, leases: Leases) -> None:
         self._connection = connection
         self._leases = leases
+        self.counts: CountReporter | None = None
+        """Counts what was settled."""
         self._acks: dict[tuple[str, str], Batcher[ReceivedMessage, None]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
         self._nacks: dict[_NackKey, Batcher[ReceivedMessage, None]] = {}
@@ -181,7 +185,27 @@ class Settling:
             request = convert.ack(left, connection.resource(group), connection.resource(topic))
             return await connection.ask(connection.stub.AckMessage, request, attempts=1)
 
-        return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
+        results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
+        self._count(MessageFate.ACKED, held, results)
+        return results
+
+    def _count(
+        self,
+        counted_as: MessageFate,
+        held: list[ReceivedMessage],
+        results: list[Exception | None],
+    ) -> None:
+        """Each once, however often it is settled."""
+        if self.counts is None:
+            return
+        done = [
+            message
+            for message, result in zip(held, results, strict=True)
+            if result is None and not message.counted
+        ]
+        for message in done:
+            message.counted = True
+        self.counts.deliveries(counted_as, done)
 
     async def _nack_batch(
         self, key: _NackKey, held: list[ReceivedMessage]
@@ -203,7 +227,10 @@ class Settling:
                 text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
                 raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
 
-        return await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
+        results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
+        is_fatal = key.kind == consumer.NACK_KIND_FATAL
+        self._count(MessageFate.REJECTED if is_fatal else MessageFate.NACKED, held, results)
+        return results
 
 
 def _patience_s(held: list[ReceivedMessage]) -> float:

@@ -197,11 +197,13 @@ class Producer(Generic[T]):
         batcher = self._batchers.get((topic, fifo))
         if batcher is None:
             bounds = self._fifo if fifo else self._normal
-            batcher = self._batchers[topic, fifo] = Batcher(self._ask, bounds, self._gate)
+            batcher = self._batchers[topic, fifo] = Batcher(
+                partial(self._ask, topic), bounds, self._gate
+            )
         return batcher
 
-    async def _ask(self, drafts: list[bytes]) -> Sequence[SendReceipt | Exception]:
-        return await self._sending.send_drafts(drafts, self._retry_s)
+    async def _ask(self, topic: str, drafts: list[bytes]) -> Sequence[SendReceipt | Exception]:
+        return await self._sending.send_drafts(topic, drafts, self._retry_s)
 
 
 def all_sent(results: list[SendReceipt | PopMQClientError]) -> list[SendReceipt]:

@@ -4,20 +4,30 @@ import asyncio
 import os
 import time
 import uuid
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any, Final
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core.counts import Counts, MessageFate
 from popmq._core.messages import compress, convert, invalid_message
 from popmq._core.messages.encode import MessageEncoder
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.batch_retry import ask_each
 from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
 from popmq.connection.telemetry import Telemetry
-from popmq.errors import BrokerUnavailable, PopMQClientError, check, error_of
+from popmq.errors import (
+    BrokerUnavailable,
+    PopMQClientError,
+    RefusedByServer,
+    check,
+    error_of,
+)
 from popmq.message import Message
 from popmq.send_receipt import SendReceipt
 
@@ -38,6 +48,8 @@ class Sending:
     def __init__(self, connection: Connection, telemetry: Telemetry) -> None:
         self._connection = connection
         self._telemetry = telemetry
+        self.counts: CountReporter | None = None
+        """Counts what becomes of each message; None: nobody wants to know."""
         self.ids = _ids_of_process()
         self._topics: dict[str, MessageEncoder] = {}
         """Those that the server was told of."""
@@ -59,6 +71,8 @@ class Sending:
         return known
 
     async def _tell(self, name: str) -> None:
+        if self.counts is not None:
+            self.counts.begin()
         resource = self._connection.resource(name)
         await self._telemetry.publish(resource)
         self._topics[name] = MessageEncoder(resource)
@@ -98,9 +112,12 @@ class Sending:
         try:
             if delay_s is not None or deliver_at is not None:
                 due_ms = convert.due_ms(delay_s, deliver_at, now_ms)
+            message_id = self.ids.next()
+            if self.counts is not None:
+                self.counts.counts.drafted(message_id, now_ms)
             return topic.entry(
                 compress.pack(body, compress_level) if compress_level else body,
-                self.ids.next(),
+                message_id,
                 now_ms,
                 tag=tag,
                 keys=keys,
@@ -130,6 +147,13 @@ class Sending:
         wrong with the request."""
         encoder = await self.topic(topic)
         drafts = [self.draft(encoder, message) for message in messages]
+        with self._counted(topic, drafts) as answered:
+            answered += await self._tried(drafts, attempts)
+        return answered
+
+    async def _tried(
+        self, drafts: list[bytes], attempts: int
+    ) -> list[SendReceipt | PopMQClientError]:
         results = await self._receipts(drafts, attempts)
         for failures in range(1, attempts):
             again = [i for i, one in enumerate(results) if isinstance(one, BrokerUnavailable)]
@@ -158,18 +182,51 @@ class Sending:
         raise PopMQClientError(f"{len(response.entries)} entries were answered of {len(drafts)}")
 
     async def send_drafts(
-        self, drafts: list[bytes], patience_s: float
+        self, topic: str, drafts: list[bytes], patience_s: float
     ) -> list[SendReceipt | Exception]:
         """The same, and what may yet be stored is tried for `patience_s`."""
         elsewhere = self._connection.go_elsewhere
-        return await ask_each(
-            drafts, lambda left: self._ask(left, 1), _stored, patience_s, elsewhere
-        )
+        with self._counted(topic, drafts) as answered:
+            answered += await ask_each(
+                drafts, lambda left: self._ask(left, 1), _stored, patience_s, elsewhere
+            )
+        return answered
+
+    @contextmanager
+    def _counted(self, topic: str, drafts: list[bytes]) -> Iterator[list[Any]]:
+        """The block fills in what was answered; if it ends without that, nobody knows what became
+        of the drafts."""
+        answered: list[SendReceipt | Exception] = []
+        try:
+            yield answered
+        finally:
+            if self.counts is not None:
+                count_sends(self.counts.counts, topic, drafts, answered)
 
     async def _ask(self, drafts: list[bytes], attempts: int) -> Any:
         return await self._connection.ask(
             self._connection.stub.SendMessage, b"".join(drafts), attempts=attempts
         )
+
+
+def count_sends(
+    counts: Counts, topic: str, drafts: list[bytes], results: Sequence[SendReceipt | Exception]
+) -> None:
+    """`results` empty: none came."""
+    stored = [one.message_id for one in results if type(one) is SendReceipt]
+    counts.sends(MessageFate.SENT, topic, stored)
+    if len(stored) == len(drafts):
+        return
+    for draft, result in zip_longest(drafts, results):
+        if not isinstance(result, SendReceipt):
+            (message,) = service.SendMessageRequest.FromString(draft).messages
+            counts.sends(failed_as(result), topic, [message.system_properties.message_id])
+
+
+def failed_as(failed: BaseException | None) -> MessageFate:
+    """Whether it is certain that the last try stored nothing."""
+    certain = isinstance(failed, RefusedByServer) and not failed.retriable
+    return MessageFate.REFUSED if certain else MessageFate.UNKNOWN
 
 
 def _stored(entry: service.SendResultEntry) -> SendReceipt:

@@ -24,14 +24,17 @@ from typing import Any, TypeVar
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core.counts import MessageFate
 from popmq._core.messages import convert
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import ATTEMPTS, Connection
+from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
 from popmq.connection.telemetry import Telemetry
 from popmq.errors import BrokerUnavailable, PopMQClientError, check
 from popmq.log_fields import fields
 from popmq.message import Message, ReceivedMessage
+from popmq.producer.sending import failed_as
 
 ANSWERS_MAX = 64
 """Questions answered at a time; more are let go, the server asks again."""
@@ -81,7 +84,9 @@ class ClientTransactions:
         self._attempts = attempts
         self._connection = connection
         self._telemetry = telemetry
-        self._ids = ids
+        self.ids = ids
+        self.counts: CountReporter | None = None
+        """Counts what becomes of each half message."""
         self._checkers: dict[str, Checker] = {}
         self._answering: set[asyncio.Task[None]] = set()
         telemetry.orphans = self._orphan
@@ -104,11 +109,24 @@ class ClientTransactions:
         await self._telemetry.publish(resource)
         message = Message(body=body, tag=tag, keys=keys, properties=properties or {})
         now_ms = time.time_ns() // 1_000_000
-        half = convert.outgoing(message, resource, self._ids.next(), now_ms)
+        message_id = self.ids.next()
+        half = convert.outgoing(message, resource, message_id, now_ms)
         half.system_properties.message_type = v2.TRANSACTION
         if ask_after_s is not None:
             half.system_properties.orphaned_transaction_recovery_duration.seconds = ask_after_s
-        entry = await self._stored(service.SendMessageRequest(messages=[half]))
+        outcome: MessageFate = MessageFate.UNKNOWN
+        if self.counts is not None:
+            self.counts.begin()
+            self.counts.counts.drafted(message_id, now_ms)
+        try:
+            entry = await self._stored(service.SendMessageRequest(messages=[half]))
+            outcome = MessageFate.SENT
+        except PopMQClientError as failed:
+            outcome = failed_as(failed)
+            raise
+        finally:
+            if self.counts is not None:
+                self.counts.counts.sends(outcome, topic, [message_id])
         return HalfMessage(topic, entry.message_id, entry.transaction_id, self._end)
 
     async def _stored(self, request: service.SendMessageRequest) -> service.SendResultEntry:

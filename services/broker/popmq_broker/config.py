@@ -1,9 +1,11 @@
 """Every knob of a broker: variable POPMQ_BROKER_ and the field's name in capitals."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+from popmq_common.process.config import sources_field
 from popmq_common.units import GiB, MiB
 
 
@@ -37,7 +39,7 @@ class BrokerConfig:
     heartbeat_ms: int = 5_000
     """How often this broker sends a heartbeat to the nameservers. It must be at most a third of
     their expiry_ms. RocketMQ's brokers send one every 30,000 ms."""
-    link_secret: str = ""
+    link_secret: str = field(default="", repr=False)
     """The link's secret: 16 random bytes or more. Proxies prove to this broker that they know it,
     and this broker proves it to them and to the nameservers. Empty means that there is no
     secret."""
@@ -253,3 +255,5 @@ class BrokerConfig:
     """How many complete snapshots are kept, each with those that continue it. 0 means all."""
     delay_levels: str = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
     """The delays of RocketMQ's delay levels, level 1 first. The units are s, m, h and d."""
+    sources: Mapping[str, str] = sources_field()
+    """What set each of these, by the field's name."""

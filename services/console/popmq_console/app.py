@@ -18,6 +18,7 @@ from starlette.routing import Route as StarletteRoute
 from starlette.types import ASGIApp
 
 from popmq_common.process.clock import Clock
+from popmq_console import live_route
 from popmq_console.config import ConsoleConfig
 from popmq_console.guard.http_guard import HttpGuard
 from popmq_console.guard.sessions import SessionTable
@@ -57,6 +58,15 @@ def application(console: Console, clock: Clock) -> ASGIApp:
     routes: list[BaseRoute] = [
         StarletteRoute(f"{prefix}{one.path}", screened(console, clock, one), methods=[one.method])
         for one in ROUTES
+    ]
+    routes += [
+        StarletteRoute(
+            f"{prefix}{live_route.PREFIX}{one.path}",
+            live_route.streamed(console, clock, console.live, one),
+            methods=["GET"],
+        )
+        for one in ROUTES
+        if one.live_s
     ]
     routes.append(Mount(f"{prefix}/static", StaticFiles()))
     routes.append(StarletteRoute(f"{prefix}/healthz", _healthy))
@@ -107,6 +117,7 @@ async def console(config: ConsoleConfig, clock: Clock) -> AsyncIterator[Serving]
         shown = f"[{config.host}]" if ":" in config.host else config.host
         yield Serving(port, f"http://{shown}:{port}{config.path_prefix}/")
     finally:
+        await made.live.close()
         server.should_exit = True
         await serving
         await made.calls.close()

@@ -6,8 +6,17 @@ from typing import Final
 
 from popmq import Tls
 from popmq_console.reading.masks import Masks, WrongMaskFile, read_masks
+from popmq_console.reading.protobuf_bodies import ProtobufTypes, WrongTypes, read_protobuf_types
 
-__all__ = ["ConsoleConfig", "Masks", "WrongMaskFile", "read_masks"]
+__all__ = [
+    "ConsoleConfig",
+    "Masks",
+    "ProtobufTypes",
+    "WrongMaskFile",
+    "WrongTypes",
+    "read_masks",
+    "read_protobuf_types",
+]
 
 PORT: Final = 8082
 SESSION_MS: Final = 8 * 3_600_000
@@ -37,6 +46,8 @@ class ConsoleConfig:
     """The browser sends the cookie over HTTPS alone."""
     masks: Masks = field(default_factory=Masks)
     """What no visitor sees of messages."""
+    protobuf: ProtobufTypes = field(default_factory=ProtobufTypes)
+    """Of which types bodies are, by topic."""
     audit_dir: Path | None = None
     """Where audits leave their reports; None: nowhere."""
     session_ms: int = SESSION_MS

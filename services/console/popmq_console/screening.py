@@ -35,7 +35,7 @@ def screened(
     async def answer(request: Request) -> Response:
         visitor_id = visitor_of(console.key, request.cookies.get(COOKIE, ""))
         visit = Visit(console, request, visitor_id or new_visitor_id(), clock.now_ms())
-        response = await _answer(visit, route)
+        response = await answered(visit, route)
         if visit.visitor_id != visitor_id:
             _set_cookie(response, visit)
         return response
@@ -43,7 +43,8 @@ def screened(
     return answer
 
 
-async def _answer(visit: Visit, route: Route) -> Response:
+async def answered(visit: Visit, route: Route) -> Response:
+    """The screen, or the page that says why there is none."""
     try:
         if not route.is_open:
             await visit.stand()

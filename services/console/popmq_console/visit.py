@@ -16,6 +16,7 @@ from popmq_console.config import ConsoleConfig
 from popmq_console.guard.attempts import LoginAttempts
 from popmq_console.guard.sessions import SessionTable, VisitorSession
 from popmq_console.guard.tokens import form_token, is_form_token
+from popmq_console.live.live_pages import LivePages
 from popmq_console.reading.calls import (
     TIMEOUT_S,
     CallFailed,
@@ -60,6 +61,8 @@ class Console:
     attempts: LoginAttempts = field(default_factory=LoginAttempts)
     history: History = field(default_factory=History)
     changes: Changes = field(default_factory=Changes)
+    live: LivePages = field(default_factory=LivePages)
+    """Pages that somebody looks at."""
     told: dict[str, str] = field(default_factory=dict)
     """By visitor: what was done, for the next page; bounded."""
 
@@ -226,6 +229,11 @@ class Visit:
         given = {name: str(value) for name, value in parameters.items() if value not in ("", None)}
         query = f"?{urlencode(given)}" if given else ""
         return f"{self.console.config.path_prefix}{path}{query}"
+
+    def live(self) -> str:
+        """Where the live part of this page is sent as it changes."""
+        path = self.request.url.path.removeprefix(self.console.config.path_prefix)
+        return self.url(f"/live{quote(path)}", **self.parameters)
 
     def here(self, **changed: object) -> str:
         """This address, with other parameters."""

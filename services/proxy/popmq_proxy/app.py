@@ -97,7 +97,7 @@ async def handlers(
     beside = [
         asyncio.create_task(found.heartbeats.run(), name="heartbeats"),
         asyncio.create_task(found.checks.run(), name="transaction checks"),
-        asyncio.create_task(found.cluster.run(), name="presence"),
+        asyncio.create_task(found.told.cluster.run(), name="presence"),
         asyncio.create_task(found.peers.run(), name="peers"),
         asyncio.create_task(upstream.starts.run(), name="starts of groups"),
         asyncio.create_task(upstream.watches.run(), name="watches"),

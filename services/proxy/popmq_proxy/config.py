@@ -1,10 +1,12 @@
 """Every knob of a proxy: variable POPMQ_PROXY_ and the field's name in capitals."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
 from typing import Final
 
+from popmq_common.process.config import sources_field
 from popmq_common.tls.contexts import ClientAuth, TlsVersion
 from popmq_common.units import KiB, MiB
 
@@ -83,7 +85,7 @@ class ProxyConfig:
     operator makes. - means stdout; empty means that none is written."""
     audit_log_bytes_max: int = 64 * MiB
     """Size at which the next audit file begins. Ten older ones are kept."""
-    link_secret: str = ""
+    link_secret: str = field(default="", repr=False)
     """The link's secret, the same as POPMQ_BROKER_LINK_SECRET. This proxy and each broker prove to
     each other that they know it. Empty means that there is no secret."""
     link_secret_file: Path | None = None
@@ -197,3 +199,5 @@ class ProxyConfig:
     session_expiry_ms: int = 120_000
     """After so long without a call or heartbeat, a client is forgotten. It is longer than any
     client's heartbeat interval."""
+    sources: Mapping[str, str] = sources_field()
+    """What set each of these, by the field's name."""

@@ -62,8 +62,8 @@ def test_several_brokers_may_take_half_as_much_again() -> None:
 def test_each_broker_has_a_name_a_port_and_files_of_its_own(tmp_path: Path) -> None:
     tools = Tools(Path("popmq"), Path("popmq"), Path("loadgen"), Path("anchor"), None)
     made = Services(tools, tmp_path, "http2", {}, brokers=4)
-    commands = {name: port for name, port, words in made._commands() if words == ["broker"]}
-    own = [made._own(name) for name in commands]
+    commands = {name: port for name, port, words in made.commands() if words == ["broker"]}
+    own = [made.own(name) for name in commands]
     assert own[0] == {}
     places = [{**popmq_environment({}, "sync", tmp_path, made.ports), **one} for one in own]
     assert [int(one["POPMQ_BROKER_PORT"]) for one in places] == list(commands.values())

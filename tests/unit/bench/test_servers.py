@@ -33,3 +33,15 @@ def test_others_ask_for_no_user(tmp_path: Path) -> None:
     server = made("popmq", tmp_path)
     assert "POPMQ_PROXY_AUTHENTICATION" not in server.environment()
     assert server.user == ""
+
+
+def test_replicas_share_a_name_and_nothing_else(tmp_path: Path) -> None:
+    server = made("popmq-replicated", tmp_path)
+    commands = {name: port for name, port, _ in server.commands()}
+    brokers = [name for name in commands if name.startswith("broker")]
+    own = [server.own(name) for name in brokers]
+    assert [one["POPMQ_BROKER_REPLICA"] for one in own] == brokers
+    assert len({one["POPMQ_BROKER_REGISTER"] for one in own}) == 1
+    assert len({commands[name] for name in brokers}) == 3
+    assert len({one["POPMQ_BROKER_DATA_DIR"] for one in own[1:]}) == 2
+    assert made("popmq", tmp_path).own("broker") == {}

@@ -3641,3 +3641,473 @@ class MovePrimaryResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___MovePrimaryResponse: _TypeAlias = MovePrimaryResponse  # noqa: Y015
+
+@_typing.final
+class ShowSettingsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """of one broker or proxy; empty: all"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowSettingsRequest: _TypeAlias = ShowSettingsRequest  # noqa: Y015
+
+@_typing.final
+class ShowSettingsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SERVICES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def services(self) -> _containers.RepeatedCompositeFieldContainer[Global___ServiceSettings]:
+        """brokers by name, then proxies, the one that answers first"""
+
+    def __init__(
+        self,
+        *,
+        services: _abc.Iterable[Global___ServiceSettings] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["services", b"services"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowSettingsResponse: _TypeAlias = ShowSettingsResponse  # noqa: Y015
+
+@_typing.final
+class ServiceSettings(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ROLE_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    FAILURE_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    role: _builtins.str
+    """broker, proxy"""
+    name: _builtins.str
+    """of a proxy without a name: its address"""
+    failure: _builtins.str
+    """why they are not known; then there are none"""
+    @_builtins.property
+    def settings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Setting]: ...
+    def __init__(
+        self,
+        *,
+        role: _builtins.str = ...,
+        name: _builtins.str = ...,
+        failure: _builtins.str = ...,
+        settings: _abc.Iterable[Global___Setting] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["failure", b"failure", "name", b"name", "role", b"role", "settings", b"settings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ServiceSettings: _TypeAlias = ServiceSettings  # noqa: Y015
+
+@_typing.final
+class Setting(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """the variable"""
+    value: _builtins.str
+    """what is secret is told as `set`"""
+    source: _builtins.str
+    """default, environment, file, program, or an option: --front"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.str = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Setting: _TypeAlias = Setting  # noqa: Y015
+
+@_typing.final
+class ListAuditLinesRequest(_message.Message):
+    """Empty fields let everything through."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHAT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    BEFORE_MS_FIELD_NUMBER: _builtins.int
+    what: _builtins.str
+    """refused, change"""
+    text: _builtins.str
+    """in user, address, call, resource, target or outcome"""
+    count_max: _builtins.int
+    """0: 100, at most 1,000"""
+    before_ms: _builtins.int
+    """older ones alone; 0: the newest"""
+    def __init__(
+        self,
+        *,
+        what: _builtins.str = ...,
+        text: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        before_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_ms", b"before_ms", "count_max", b"count_max", "text", b"text", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditLinesRequest: _TypeAlias = ListAuditLinesRequest  # noqa: Y015
+
+@_typing.final
+class AuditLine(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    PROXY_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    what: _builtins.str
+    """refused, change"""
+    user: _builtins.str
+    """empty: nobody was asked who they are"""
+    address: _builtins.str
+    call: _builtins.str
+    resource: _builtins.str
+    outcome: _builtins.str
+    target: _builtins.str
+    """the user or broker that an operator's call is about"""
+    count: _builtins.int
+    """refusals of this kind since the line before"""
+    proxy: _builtins.str
+    """that wrote it"""
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        what: _builtins.str = ...,
+        user: _builtins.str = ...,
+        address: _builtins.str = ...,
+        call: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        outcome: _builtins.str = ...,
+        target: _builtins.str = ...,
+        count: _builtins.int = ...,
+        proxy: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "at_ms", b"at_ms", "call", b"call", "count", b"count", "outcome", b"outcome", "proxy", b"proxy", "resource", b"resource", "target", b"target", "user", b"user", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditLine: _TypeAlias = AuditLine  # noqa: Y015
+
+@_typing.final
+class AuditedProxy(_message.Message):
+    """Each proxy remembers its last lines, from its start on."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    SILENT_MS_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    started_ms: _builtins.int
+    lines: _builtins.int
+    """that it has written since"""
+    left_out: _builtins.int
+    """of these, forgotten by now"""
+    silent_ms: _builtins.int
+    """since it told of itself; 0: it answers this call"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        started_ms: _builtins.int = ...,
+        lines: _builtins.int = ...,
+        left_out: _builtins.int = ...,
+        silent_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["left_out", b"left_out", "lines", b"lines", "name", b"name", "silent_ms", b"silent_ms", "started_ms", b"started_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditedProxy: _TypeAlias = AuditedProxy  # noqa: Y015
+
+@_typing.final
+class ListAuditLinesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    LINES_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    PROXIES_FIELD_NUMBER: _builtins.int
+    SILENT_BROKERS_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """older ones that fit"""
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditLine]:
+        """newest first"""
+
+    @_builtins.property
+    def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditedProxy]: ...
+    @_builtins.property
+    def silent_brokers(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
+        """that did not tell which proxies they heard"""
+
+    def __init__(
+        self,
+        *,
+        lines: _abc.Iterable[Global___AuditLine] | None = ...,
+        more: _builtins.bool = ...,
+        proxies: _abc.Iterable[Global___AuditedProxy] | None = ...,
+        silent_brokers: _abc.Iterable[_builtins.str] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines", "more", b"more", "proxies", b"proxies", "silent_brokers", b"silent_brokers"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListAuditLinesResponse: _TypeAlias = ListAuditLinesResponse  # noqa: Y015
+
+@_typing.final
+class ListDelayedRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    """0: 50, at most 200"""
+    cursor: _builtins.str
+    """of the response before; empty: from the one that is due first"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        cursor: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["count_max", b"count_max", "cursor", b"cursor", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayedRequest: _TypeAlias = ListDelayedRequest  # noqa: Y015
+
+@_typing.final
+class DelayedMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    BROKER_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BORN_MS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    RECALL_HANDLE_FIELD_NUMBER: _builtins.int
+    broker: _builtins.str
+    topic: _builtins.str
+    message_id: _builtins.str
+    due_ms: _builtins.int
+    stored_ms: _builtins.int
+    born_ms: _builtins.int
+    tag: _builtins.str
+    message_group: _builtins.str
+    body_bytes: _builtins.int
+    recall_handle: _builtins.str
+    """takes it back: popmq recall TOPIC HANDLE"""
+    @_builtins.property
+    def keys(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    def __init__(
+        self,
+        *,
+        broker: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        due_ms: _builtins.int = ...,
+        stored_ms: _builtins.int = ...,
+        born_ms: _builtins.int = ...,
+        keys: _abc.Iterable[_builtins.str] | None = ...,
+        tag: _builtins.str = ...,
+        message_group: _builtins.str = ...,
+        body_bytes: _builtins.int = ...,
+        recall_handle: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes", b"body_bytes", "born_ms", b"born_ms", "broker", b"broker", "due_ms", b"due_ms", "keys", b"keys", "message_group", b"message_group", "message_id", b"message_id", "recall_handle", b"recall_handle", "stored_ms", b"stored_ms", "tag", b"tag", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayedMessage: _TypeAlias = DelayedMessage  # noqa: Y015
+
+@_typing.final
+class ListDelayedResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    CURSOR_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    BY_LEVEL_FIELD_NUMBER: _builtins.int
+    cursor: _builtins.str
+    """empty: that was all"""
+    scanned: _builtins.int
+    """looked at by this request, of all topics"""
+    waiting: _builtins.int
+    """of all topics, but for those of RocketMQ's delay levels"""
+    by_level: _builtins.int
+    """which wait for one of the delay levels: they are not listed"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelayedMessage]:
+        """may be empty although more follow"""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___DelayedMessage] | None = ...,
+        cursor: _builtins.str = ...,
+        scanned: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        by_level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_level", b"by_level", "cursor", b"cursor", "messages", b"messages", "scanned", b"scanned", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayedResponse: _TypeAlias = ListDelayedResponse  # noqa: Y015
+
+@_typing.final
+class PeekMessagesRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    BROKER_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BACKWARDS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    SQL_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    SCANNED_MAX_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
+    WHOLE_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    broker: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    """the first that is looked at"""
+    backwards: _builtins.bool
+    """then older ones"""
+    tag: _builtins.str
+    """`a || b`"""
+    sql: _builtins.str
+    """in place of tags"""
+    count_max: _builtins.int
+    """0: 25, at most 100"""
+    scanned_max: _builtins.int
+    """messages looked at; 0: 1,000, at most 10,000"""
+    system: _builtins.bool
+    """also retry topics, dead letters and the system's own topics"""
+    whole: _builtins.bool
+    """with whole bodies, else their first 256 bytes"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        broker: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        backwards: _builtins.bool = ...,
+        tag: _builtins.str = ...,
+        sql: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        scanned_max: _builtins.int = ...,
+        system: _builtins.bool = ...,
+        whole: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backwards", b"backwards", "broker", b"broker", "count_max", b"count_max", "offset", b"offset", "queue_id", b"queue_id", "scanned_max", b"scanned_max", "sql", b"sql", "system", b"system", "tag", b"tag", "topic", b"topic", "whole", b"whole"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekMessagesRequest: _TypeAlias = PeekMessagesRequest  # noqa: Y015
+
+@_typing.final
+class PeekMessagesResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    scanned: _builtins.int
+    next_offset: _builtins.int
+    """where to go on"""
+    more: _builtins.bool
+    """there are messages from next_offset on"""
+    unreadable: _builtins.int
+    """of those looked at"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredMessage]:
+        """in the order in which they were looked at"""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___StoredMessage] | None = ...,
+        scanned: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        more: _builtins.bool = ...,
+        unreadable: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "more", b"more", "next_offset", b"next_offset", "scanned", b"scanned", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekMessagesResponse: _TypeAlias = PeekMessagesResponse  # noqa: Y015

@@ -239,6 +239,26 @@ class AdminStub(object):
                 request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.SerializeToString,
                 response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.FromString,
                 _registered_method=True)
+        self.ShowSettings = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ShowSettings',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowSettingsRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowSettingsResponse.FromString,
+                _registered_method=True)
+        self.ListAuditLines = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListAuditLines',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesResponse.FromString,
+                _registered_method=True)
+        self.ListDelayed = channel.unary_unary(
+                '/popmq.admin.v1.Admin/ListDelayed',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedResponse.FromString,
+                _registered_method=True)
+        self.PeekMessages = channel.unary_unary(
+                '/popmq.admin.v1.Admin/PeekMessages',
+                request_serializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesRequest.SerializeToString,
+                response_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer(object):
@@ -493,6 +513,34 @@ class AdminServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ShowSettings(self, request, context):
+        """What brokers and proxies were told, and by what.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListAuditLines(self, request, context):
+        """Changes and refusals at every proxy.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ListDelayed(self, request, context):
+        """Delayed messages that wait, in the order in which they are due.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def PeekMessages(self, request, context):
+        """A queue looked through, by tag or SQL; nothing is received.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -700,6 +748,26 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.ListLimits,
                     request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.FromString,
                     response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.SerializeToString,
+            ),
+            'ShowSettings': grpc.unary_unary_rpc_method_handler(
+                    servicer.ShowSettings,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ShowSettingsRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ShowSettingsResponse.SerializeToString,
+            ),
+            'ListAuditLines': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListAuditLines,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesResponse.SerializeToString,
+            ),
+            'ListDelayed': grpc.unary_unary_rpc_method_handler(
+                    servicer.ListDelayed,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.ListDelayedResponse.SerializeToString,
+            ),
+            'PeekMessages': grpc.unary_unary_rpc_method_handler(
+                    servicer.PeekMessages,
+                    request_deserializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesRequest.FromString,
+                    response_serializer=popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -1809,6 +1877,114 @@ class Admin(object):
             '/popmq.admin.v1.Admin/ListLimits',
             popmq__admin_dot_v1_dot_admin__pb2.ListLimitsRequest.SerializeToString,
             popmq__admin_dot_v1_dot_admin__pb2.ListLimitsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ShowSettings(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ShowSettings',
+            popmq__admin_dot_v1_dot_admin__pb2.ShowSettingsRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ShowSettingsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListAuditLines(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListAuditLines',
+            popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListAuditLinesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ListDelayed(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/ListDelayed',
+            popmq__admin_dot_v1_dot_admin__pb2.ListDelayedRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.ListDelayedResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def PeekMessages(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.admin.v1.Admin/PeekMessages',
+            popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesRequest.SerializeToString,
+            popmq__admin_dot_v1_dot_admin__pb2.PeekMessagesResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -77,6 +77,14 @@ class AdminStub:
     TestAccess: _grpc.UnaryUnaryMultiCallable[_admin_pb2.TestAccessRequest, _admin_pb2.TestAccessResponse]
     SetLimits: _grpc.UnaryUnaryMultiCallable[_admin_pb2.SetLimitsRequest, _admin_pb2.SetLimitsResponse]
     ListLimits: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListLimitsRequest, _admin_pb2.ListLimitsResponse]
+    ShowSettings: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ShowSettingsRequest, _admin_pb2.ShowSettingsResponse]
+    """What brokers and proxies were told, and by what."""
+    ListAuditLines: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListAuditLinesRequest, _admin_pb2.ListAuditLinesResponse]
+    """Changes and refusals at every proxy."""
+    ListDelayed: _grpc.UnaryUnaryMultiCallable[_admin_pb2.ListDelayedRequest, _admin_pb2.ListDelayedResponse]
+    """Delayed messages that wait, in the order in which they are due."""
+    PeekMessages: _grpc.UnaryUnaryMultiCallable[_admin_pb2.PeekMessagesRequest, _admin_pb2.PeekMessagesResponse]
+    """A queue looked through, by tag or SQL; nothing is received."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -125,6 +133,14 @@ class AdminAsyncStub(AdminStub):
     TestAccess: _aio.UnaryUnaryMultiCallable[_admin_pb2.TestAccessRequest, _admin_pb2.TestAccessResponse]  # type: ignore[assignment]
     SetLimits: _aio.UnaryUnaryMultiCallable[_admin_pb2.SetLimitsRequest, _admin_pb2.SetLimitsResponse]  # type: ignore[assignment]
     ListLimits: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListLimitsRequest, _admin_pb2.ListLimitsResponse]  # type: ignore[assignment]
+    ShowSettings: _aio.UnaryUnaryMultiCallable[_admin_pb2.ShowSettingsRequest, _admin_pb2.ShowSettingsResponse]  # type: ignore[assignment]
+    """What brokers and proxies were told, and by what."""
+    ListAuditLines: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListAuditLinesRequest, _admin_pb2.ListAuditLinesResponse]  # type: ignore[assignment]
+    """Changes and refusals at every proxy."""
+    ListDelayed: _aio.UnaryUnaryMultiCallable[_admin_pb2.ListDelayedRequest, _admin_pb2.ListDelayedResponse]  # type: ignore[assignment]
+    """Delayed messages that wait, in the order in which they are due."""
+    PeekMessages: _aio.UnaryUnaryMultiCallable[_admin_pb2.PeekMessagesRequest, _admin_pb2.PeekMessagesResponse]  # type: ignore[assignment]
+    """A queue looked through, by tag or SQL; nothing is received."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -416,5 +432,37 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         request: _admin_pb2.ListLimitsRequest,
         context: _ServicerContext,
     ) -> _typing.Union[_admin_pb2.ListLimitsResponse, _abc.Awaitable[_admin_pb2.ListLimitsResponse]]: ...
+
+    @_abc_1.abstractmethod
+    def ShowSettings(
+        self,
+        request: _admin_pb2.ShowSettingsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ShowSettingsResponse, _abc.Awaitable[_admin_pb2.ShowSettingsResponse]]:
+        """What brokers and proxies were told, and by what."""
+
+    @_abc_1.abstractmethod
+    def ListAuditLines(
+        self,
+        request: _admin_pb2.ListAuditLinesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListAuditLinesResponse, _abc.Awaitable[_admin_pb2.ListAuditLinesResponse]]:
+        """Changes and refusals at every proxy."""
+
+    @_abc_1.abstractmethod
+    def ListDelayed(
+        self,
+        request: _admin_pb2.ListDelayedRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.ListDelayedResponse, _abc.Awaitable[_admin_pb2.ListDelayedResponse]]:
+        """Delayed messages that wait, in the order in which they are due."""
+
+    @_abc_1.abstractmethod
+    def PeekMessages(
+        self,
+        request: _admin_pb2.PeekMessagesRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.PeekMessagesResponse, _abc.Awaitable[_admin_pb2.PeekMessagesResponse]]:
+        """A queue looked through, by tag or SQL; nothing is received."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -75,6 +75,48 @@ STRATEGY_CONSISTENT_HASH: Strategy.ValueType  # 2
 """who comes or goes moves few queues of the others"""
 Global___Strategy: _TypeAlias = Strategy  # noqa: Y015
 
+class _CountedAs:
+    ValueType = _typing.NewType("ValueType", _builtins.int)
+    V: _TypeAlias = ValueType  # noqa: Y015
+
+class _CountedAsEnumTypeWrapper(_enum_type_wrapper._EnumTypeWrapper[_CountedAs.ValueType], _builtins.type):
+    DESCRIPTOR: _descriptor.EnumDescriptor
+    COUNTED_AS_UNSPECIFIED: _CountedAs.ValueType  # 0
+    """refused"""
+    COUNTED_AS_SENT: _CountedAs.ValueType  # 1
+    """answered OK"""
+    COUNTED_AS_REFUSED: _CountedAs.ValueType  # 2
+    """the last try was refused; one before it may have been stored"""
+    COUNTED_AS_UNKNOWN: _CountedAs.ValueType  # 3
+    """no answer: it may be stored"""
+    COUNTED_AS_RECEIVED: _CountedAs.ValueType  # 4
+    COUNTED_AS_ACKED: _CountedAs.ValueType  # 5
+    """answered OK"""
+    COUNTED_AS_NACKED: _CountedAs.ValueType  # 6
+    """answered OK"""
+    COUNTED_AS_REJECTED: _CountedAs.ValueType  # 7
+    """answered OK"""
+
+class CountedAs(_CountedAs, metaclass=_CountedAsEnumTypeWrapper):
+    """What a client saw become of messages."""
+
+COUNTED_AS_UNSPECIFIED: CountedAs.ValueType  # 0
+"""refused"""
+COUNTED_AS_SENT: CountedAs.ValueType  # 1
+"""answered OK"""
+COUNTED_AS_REFUSED: CountedAs.ValueType  # 2
+"""the last try was refused; one before it may have been stored"""
+COUNTED_AS_UNKNOWN: CountedAs.ValueType  # 3
+"""no answer: it may be stored"""
+COUNTED_AS_RECEIVED: CountedAs.ValueType  # 4
+COUNTED_AS_ACKED: CountedAs.ValueType  # 5
+"""answered OK"""
+COUNTED_AS_NACKED: CountedAs.ValueType  # 6
+"""answered OK"""
+COUNTED_AS_REJECTED: CountedAs.ValueType  # 7
+"""answered OK"""
+Global___CountedAs: _TypeAlias = CountedAs  # noqa: Y015
+
 @_typing.final
 class NackEntry(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
@@ -621,3 +663,112 @@ class LockQueuesResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___LockQueuesResponse: _TypeAlias = LockQueuesResponse  # noqa: Y015
+
+@_typing.final
+class CountRow(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    COUNTED_AS_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    GROUP_FIELD_NUMBER: _builtins.int
+    MINUTE_MS_FIELD_NUMBER: _builtins.int
+    MESSAGE_COUNT_FIELD_NUMBER: _builtins.int
+    DIGEST_FIELD_NUMBER: _builtins.int
+    counted_as: Global___CountedAs.ValueType
+    minute_ms: _builtins.int
+    """since 1970: of the born time of what was sent, else of the pop time in the"""
+    message_count: _builtins.int
+    """receipt handle"""
+    digest: _builtins.int
+    """the sum of the CRC-32 of their ids, without its highest bit"""
+    @_builtins.property
+    def topic(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource:
+        """absent: of what was sent"""
+
+    def __init__(
+        self,
+        *,
+        counted_as: Global___CountedAs.ValueType = ...,
+        topic: _definition_pb2.Resource | None = ...,
+        group: _definition_pb2.Resource | None = ...,
+        minute_ms: _builtins.int = ...,
+        message_count: _builtins.int = ...,
+        digest: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["counted_as", b"counted_as", "digest", b"digest", "group", b"group", "message_count", b"message_count", "minute_ms", b"minute_ms", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___CountRow: _TypeAlias = CountRow  # noqa: Y015
+
+@_typing.final
+class ReportCountsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_PREFIX_FIELD_NUMBER: _builtins.int
+    SEQUENCE_FIELD_NUMBER: _builtins.int
+    FROM_MS_FIELD_NUMBER: _builtins.int
+    UNTIL_MS_FIELD_NUMBER: _builtins.int
+    IS_LAST_FIELD_NUMBER: _builtins.int
+    UNCOUNTED_FIELD_NUMBER: _builtins.int
+    ROWS_FIELD_NUMBER: _builtins.int
+    id_prefix: _builtins.str
+    """the first 18 characters of the ids of all it sends, and of no other's"""
+    sequence: _builtins.int
+    """of this client's reports, from 0; one that is repeated keeps its own"""
+    from_ms: _builtins.int
+    """since 1970: what happened from here"""
+    until_ms: _builtins.int
+    """to here"""
+    is_last: _builtins.bool
+    """the client is closed: all it has sent is answered or given up"""
+    uncounted: _builtins.int
+    """messages for which there was no room"""
+    @_builtins.property
+    def rows(self) -> _containers.RepeatedCompositeFieldContainer[Global___CountRow]:
+        """up to 1,000"""
+
+    def __init__(
+        self,
+        *,
+        id_prefix: _builtins.str = ...,
+        sequence: _builtins.int = ...,
+        from_ms: _builtins.int = ...,
+        until_ms: _builtins.int = ...,
+        is_last: _builtins.bool = ...,
+        uncounted: _builtins.int = ...,
+        rows: _abc.Iterable[Global___CountRow] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["from_ms", b"from_ms", "id_prefix", b"id_prefix", "is_last", b"is_last", "rows", b"rows", "sequence", b"sequence", "uncounted", b"uncounted", "until_ms", b"until_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportCountsRequest: _TypeAlias = ReportCountsRequest  # noqa: Y015
+
+@_typing.final
+class ReportCountsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status:
+        """OK: it is on disk"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportCountsResponse: _TypeAlias = ReportCountsResponse  # noqa: Y015

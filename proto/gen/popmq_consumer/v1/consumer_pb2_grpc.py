@@ -75,6 +75,11 @@ class ConsumerStub(object):
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesResponse.FromString,
                 _registered_method=True)
+        self.ReportCounts = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/ReportCounts',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReportCountsRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReportCountsResponse.FromString,
+                _registered_method=True)
 
 
 class ConsumerServicer(object):
@@ -139,6 +144,13 @@ class ConsumerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def ReportCounts(self, request, context):
+        """What this client has counted since its last report, for the audit.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_ConsumerServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -181,6 +193,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.LockQueues,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesResponse.SerializeToString,
+            ),
+            'ReportCounts': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReportCounts,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReportCountsRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReportCountsResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -399,6 +416,33 @@ class Consumer(object):
             '/popmq.consumer.v1.Consumer/LockQueues',
             popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.LockQueuesResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ReportCounts(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/ReportCounts',
+            popmq__consumer_dot_v1_dot_consumer__pb2.ReportCountsRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.ReportCountsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -56,6 +56,8 @@ class ConsumerStub:
     """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
     LockQueues: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.LockQueuesRequest, _consumer_pb2.LockQueuesResponse]
     """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone."""
+    ReportCounts: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.ReportCountsRequest, _consumer_pb2.ReportCountsResponse]
+    """What this client has counted since its last report, for the audit."""
 
 @_typing.type_check_only
 class ConsumerAsyncStub(ConsumerStub):
@@ -82,6 +84,8 @@ class ConsumerAsyncStub(ConsumerStub):
     """RocketMQ's CONSUMER_SEND_MSG_BACK: the group gets the message again through %RETRY%."""
     LockQueues: _aio.UnaryUnaryMultiCallable[_consumer_pb2.LockQueuesRequest, _consumer_pb2.LockQueuesResponse]  # type: ignore[assignment]
     """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone."""
+    ReportCounts: _aio.UnaryUnaryMultiCallable[_consumer_pb2.ReportCountsRequest, _consumer_pb2.ReportCountsResponse]  # type: ignore[assignment]
+    """What this client has counted since its last report, for the audit."""
 
 class ConsumerServicer(metaclass=_abc_1.ABCMeta):
     @_abc_1.abstractmethod
@@ -153,5 +157,13 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.LockQueuesResponse, _abc.Awaitable[_consumer_pb2.LockQueuesResponse]]:
         """RocketMQ's LOCK_BATCH_MQ and UNLOCK_BATCH_MQ: queues for a consumer alone."""
+
+    @_abc_1.abstractmethod
+    def ReportCounts(
+        self,
+        request: _consumer_pb2.ReportCountsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.ReportCountsResponse, _abc.Awaitable[_consumer_pb2.ReportCountsResponse]]:
+        """What this client has counted since its last report, for the audit."""
 
 def add_ConsumerServicer_to_server(servicer: ConsumerServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -340,6 +340,12 @@ class Call(_message.Message):
     REPLICA_FILES_FIELD_NUMBER: _builtins.int
     REPLICA_GROUP_FIELD_NUMBER: _builtins.int
     REPLICA_MOVE_FIELD_NUMBER: _builtins.int
+    SHOW_SETTINGS_FIELD_NUMBER: _builtins.int
+    PROXY_REPORT_FIELD_NUMBER: _builtins.int
+    SHOW_PROXIES_FIELD_NUMBER: _builtins.int
+    LIST_DELAYED_FIELD_NUMBER: _builtins.int
+    PEEK_MESSAGES_FIELD_NUMBER: _builtins.int
+    REPORT_COUNTS_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def send(self) -> Global___Send: ...
@@ -459,6 +465,20 @@ class Call(_message.Message):
     def replica_group(self) -> Global___ReplicaGroup: ...
     @_builtins.property
     def replica_move(self) -> Global___ReplicaMove: ...
+    @_builtins.property
+    def show_settings(self) -> Global___ShowSettings: ...
+    @_builtins.property
+    def proxy_report(self) -> Global___ProxyReport:
+        """after proxy_here: what others may ask of this proxy"""
+
+    @_builtins.property
+    def show_proxies(self) -> Global___ShowProxies: ...
+    @_builtins.property
+    def list_delayed(self) -> Global___ListDelayed: ...
+    @_builtins.property
+    def peek_messages(self) -> Global___PeekMessages: ...
+    @_builtins.property
+    def report_counts(self) -> Global___ReportCounts: ...
     def __init__(
         self,
         *,
@@ -520,12 +540,18 @@ class Call(_message.Message):
         replica_files: Global___ReplicaFiles | None = ...,
         replica_group: Global___ReplicaGroup | None = ...,
         replica_move: Global___ReplicaMove | None = ...,
+        show_settings: Global___ShowSettings | None = ...,
+        proxy_report: Global___ProxyReport | None = ...,
+        show_proxies: Global___ShowProxies | None = ...,
+        list_delayed: Global___ListDelayed | None = ...,
+        peek_messages: Global___PeekMessages | None = ...,
+        report_counts: Global___ReportCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "report_counts", b"report_counts", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "report_counts", b"report_counts", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move", "show_settings", "proxy_report", "show_proxies", "list_delayed", "peek_messages", "report_counts"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -573,6 +599,11 @@ class Reply(_message.Message):
     REPLICA_FETCH_FIELD_NUMBER: _builtins.int
     REPLICA_FILES_FIELD_NUMBER: _builtins.int
     REPLICA_GROUP_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    PROXY_REPORT_FIELD_NUMBER: _builtins.int
+    PROXIES_FIELD_NUMBER: _builtins.int
+    LIST_DELAYED_FIELD_NUMBER: _builtins.int
+    PEEK_MESSAGES_FIELD_NUMBER: _builtins.int
     id: _builtins.int
     @_builtins.property
     def failure(self) -> Global___Failure: ...
@@ -650,6 +681,16 @@ class Reply(_message.Message):
     def replica_files(self) -> Global___ReplicaFilesReply: ...
     @_builtins.property
     def replica_group(self) -> Global___ReplicaGroupReply: ...
+    @_builtins.property
+    def settings(self) -> Global___SettingsReply: ...
+    @_builtins.property
+    def proxy_report(self) -> Global___ProxyReportReply: ...
+    @_builtins.property
+    def proxies(self) -> Global___ProxiesReply: ...
+    @_builtins.property
+    def list_delayed(self) -> Global___ListDelayedReply: ...
+    @_builtins.property
+    def peek_messages(self) -> Global___PeekReply: ...
     def __init__(
         self,
         *,
@@ -687,12 +728,17 @@ class Reply(_message.Message):
         replica_fetch: Global___ReplicaFetchReply | None = ...,
         replica_files: Global___ReplicaFilesReply | None = ...,
         replica_group: Global___ReplicaGroupReply | None = ...,
+        settings: Global___SettingsReply | None = ...,
+        proxy_report: Global___ProxyReportReply | None = ...,
+        proxies: Global___ProxiesReply | None = ...,
+        list_delayed: Global___ListDelayedReply | None = ...,
+        peek_messages: Global___PeekReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group", "settings", "proxy_report", "proxies", "list_delayed", "peek_messages"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1541,6 +1587,29 @@ class RetryPolicy(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___RetryPolicy: _TypeAlias = RetryPolicy  # noqa: Y015
+
+@_typing.final
+class ReportCounts(_message.Message):
+    """What a client has counted, as popmq_common/records/count_report.py has it; answered when it is on
+    disk.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    REPORT_FIELD_NUMBER: _builtins.int
+    report: _builtins.bytes
+    def __init__(
+        self,
+        *,
+        report: _builtins.bytes = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["report", b"report"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ReportCounts: _TypeAlias = ReportCounts  # noqa: Y015
 
 @_typing.final
 class PutTopic(_message.Message):
@@ -4708,6 +4777,549 @@ class ProxyFigures(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ProxyFigures: _TypeAlias = ProxyFigures  # noqa: Y015
+
+@_typing.final
+class Setting(_message.Message):
+    """A setting in force. Field by field that of popmq.admin.v1."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    NAME_FIELD_NUMBER: _builtins.int
+    VALUE_FIELD_NUMBER: _builtins.int
+    SOURCE_FIELD_NUMBER: _builtins.int
+    name: _builtins.str
+    """the variable"""
+    value: _builtins.str
+    """what is secret is told as `set`"""
+    source: _builtins.str
+    """default, environment, file, program, or an option: --front"""
+    def __init__(
+        self,
+        *,
+        name: _builtins.str = ...,
+        value: _builtins.str = ...,
+        source: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["name", b"name", "source", b"source", "value", b"value"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Setting: _TypeAlias = Setting  # noqa: Y015
+
+@_typing.final
+class ShowSettings(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowSettings: _TypeAlias = ShowSettings  # noqa: Y015
+
+@_typing.final
+class SettingsReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def settings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Setting]: ...
+    def __init__(
+        self,
+        *,
+        settings: _abc.Iterable[Global___Setting] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["settings", b"settings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___SettingsReply: _TypeAlias = SettingsReply  # noqa: Y015
+
+@_typing.final
+class AuditLine(_message.Message):
+    """One line of a proxy's audit trail. Field by field that of popmq.admin.v1, whose `proxy` is a name."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    AT_MS_FIELD_NUMBER: _builtins.int
+    WHAT_FIELD_NUMBER: _builtins.int
+    USER_FIELD_NUMBER: _builtins.int
+    ADDRESS_FIELD_NUMBER: _builtins.int
+    CALL_FIELD_NUMBER: _builtins.int
+    RESOURCE_FIELD_NUMBER: _builtins.int
+    OUTCOME_FIELD_NUMBER: _builtins.int
+    TARGET_FIELD_NUMBER: _builtins.int
+    COUNT_FIELD_NUMBER: _builtins.int
+    PROXY_FIELD_NUMBER: _builtins.int
+    NUMBER_FIELD_NUMBER: _builtins.int
+    at_ms: _builtins.int
+    what: _builtins.str
+    """refused, change"""
+    user: _builtins.str
+    address: _builtins.str
+    call: _builtins.str
+    resource: _builtins.str
+    outcome: _builtins.str
+    target: _builtins.str
+    """the user or broker that an operator's call is about"""
+    count: _builtins.int
+    """refusals of this kind since the line before"""
+    proxy: _builtins.str
+    """id of the one that wrote it"""
+    number: _builtins.int
+    """of its lines since its start, from 0 on"""
+    def __init__(
+        self,
+        *,
+        at_ms: _builtins.int = ...,
+        what: _builtins.str = ...,
+        user: _builtins.str = ...,
+        address: _builtins.str = ...,
+        call: _builtins.str = ...,
+        resource: _builtins.str = ...,
+        outcome: _builtins.str = ...,
+        target: _builtins.str = ...,
+        count: _builtins.int = ...,
+        proxy: _builtins.str = ...,
+        number: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["address", b"address", "at_ms", b"at_ms", "call", b"call", "count", b"count", "number", b"number", "outcome", b"outcome", "proxy", b"proxy", "resource", b"resource", "target", b"target", "user", b"user", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AuditLine: _TypeAlias = AuditLine  # noqa: Y015
+
+@_typing.final
+class ProxyReport(_message.Message):
+    """Proxies do not know each other: each leaves with the brokers what the others are asked for."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    """as in ProxyFigures"""
+    name: _builtins.str
+    started_ms: _builtins.int
+    @_builtins.property
+    def settings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Setting]:
+        """when the broker has none of them"""
+
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditLine]:
+        """those that the broker wants next"""
+
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        started_ms: _builtins.int = ...,
+        settings: _abc.Iterable[Global___Setting] | None = ...,
+        lines: _abc.Iterable[Global___AuditLine] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "lines", b"lines", "name", b"name", "settings", b"settings", "started_ms", b"started_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProxyReport: _TypeAlias = ProxyReport  # noqa: Y015
+
+@_typing.final
+class ProxyReportReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    KNOWS_SETTINGS_FIELD_NUMBER: _builtins.int
+    NEXT_LINE_FIELD_NUMBER: _builtins.int
+    knows_settings: _builtins.bool
+    next_line: _builtins.int
+    """number of the line that is wanted next"""
+    def __init__(
+        self,
+        *,
+        knows_settings: _builtins.bool = ...,
+        next_line: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["knows_settings", b"knows_settings", "next_line", b"next_line"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProxyReportReply: _TypeAlias = ProxyReportReply  # noqa: Y015
+
+@_typing.final
+class ShowProxies(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    settings: _builtins.bool
+    @_builtins.property
+    def lines(self) -> Global___WantedLines: ...
+    def __init__(
+        self,
+        *,
+        settings: _builtins.bool = ...,
+        lines: Global___WantedLines | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines", "settings", b"settings"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ShowProxies: _TypeAlias = ShowProxies  # noqa: Y015
+
+@_typing.final
+class WantedLines(_message.Message):
+    """Empty fields let everything through."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    WHAT_FIELD_NUMBER: _builtins.int
+    TEXT_FIELD_NUMBER: _builtins.int
+    BEFORE_MS_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    what: _builtins.str
+    text: _builtins.str
+    """in any field, without regard to case"""
+    before_ms: _builtins.int
+    count_max: _builtins.int
+    """0: none"""
+    def __init__(
+        self,
+        *,
+        what: _builtins.str = ...,
+        text: _builtins.str = ...,
+        before_ms: _builtins.int = ...,
+        count_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["before_ms", b"before_ms", "count_max", b"count_max", "text", b"text", "what", b"what"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___WantedLines: _TypeAlias = WantedLines  # noqa: Y015
+
+@_typing.final
+class ProxiesReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    PROXIES_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """older ones that fit"""
+    @_builtins.property
+    def proxies(self) -> _containers.RepeatedCompositeFieldContainer[Global___KnownProxy]:
+        """by id"""
+
+    @_builtins.property
+    def lines(self) -> _containers.RepeatedCompositeFieldContainer[Global___AuditLine]:
+        """newest first"""
+
+    def __init__(
+        self,
+        *,
+        proxies: _abc.Iterable[Global___KnownProxy] | None = ...,
+        lines: _abc.Iterable[Global___AuditLine] | None = ...,
+        more: _builtins.bool = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["lines", b"lines", "more", b"more", "proxies", b"proxies"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ProxiesReply: _TypeAlias = ProxiesReply  # noqa: Y015
+
+@_typing.final
+class KnownProxy(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    ID_FIELD_NUMBER: _builtins.int
+    NAME_FIELD_NUMBER: _builtins.int
+    STARTED_MS_FIELD_NUMBER: _builtins.int
+    SILENT_MS_FIELD_NUMBER: _builtins.int
+    LINES_FIELD_NUMBER: _builtins.int
+    LEFT_OUT_FIELD_NUMBER: _builtins.int
+    SETTINGS_FIELD_NUMBER: _builtins.int
+    id: _builtins.str
+    name: _builtins.str
+    started_ms: _builtins.int
+    silent_ms: _builtins.int
+    """since it told of itself last"""
+    lines: _builtins.int
+    """that it has written since its start"""
+    left_out: _builtins.int
+    """of these, forgotten here"""
+    @_builtins.property
+    def settings(self) -> _containers.RepeatedCompositeFieldContainer[Global___Setting]: ...
+    def __init__(
+        self,
+        *,
+        id: _builtins.str = ...,
+        name: _builtins.str = ...,
+        started_ms: _builtins.int = ...,
+        silent_ms: _builtins.int = ...,
+        lines: _builtins.int = ...,
+        left_out: _builtins.int = ...,
+        settings: _abc.Iterable[Global___Setting] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["id", b"id", "left_out", b"left_out", "lines", b"lines", "name", b"name", "settings", b"settings", "silent_ms", b"silent_ms", "started_ms", b"started_ms"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___KnownProxy: _TypeAlias = KnownProxy  # noqa: Y015
+
+@_typing.final
+class ListDelayed(_message.Message):
+    """--- messages that nobody receives by looking ---
+
+    Delayed messages that wait for their time, those that are due first; from a place on.
+    """
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    AFTER_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    @_builtins.property
+    def after(self) -> Global___DelayedPlace:
+        """absent: from the first one on"""
+
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        after: Global___DelayedPlace | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["after", b"after"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["after", b"after", "count_max", b"count_max", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayed: _TypeAlias = ListDelayed  # noqa: Y015
+
+@_typing.final
+class DelayedPlace(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DUE_MS_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    due_ms: _builtins.int
+    offset: _builtins.int
+    """of the parked record"""
+    def __init__(
+        self,
+        *,
+        due_ms: _builtins.int = ...,
+        offset: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["due_ms", b"due_ms", "offset", b"offset"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayedPlace: _TypeAlias = DelayedPlace  # noqa: Y015
+
+@_typing.final
+class DelayedMessage(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    MESSAGE_ID_FIELD_NUMBER: _builtins.int
+    PLACE_FIELD_NUMBER: _builtins.int
+    STORED_MS_FIELD_NUMBER: _builtins.int
+    BORN_MS_FIELD_NUMBER: _builtins.int
+    KEYS_FIELD_NUMBER: _builtins.int
+    TAG_FIELD_NUMBER: _builtins.int
+    MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    message_id: _builtins.str
+    stored_ms: _builtins.int
+    born_ms: _builtins.int
+    keys: _builtins.str
+    tag: _builtins.str
+    message_group: _builtins.str
+    body_bytes: _builtins.int
+    @_builtins.property
+    def place(self) -> Global___DelayedPlace: ...
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        message_id: _builtins.str = ...,
+        place: Global___DelayedPlace | None = ...,
+        stored_ms: _builtins.int = ...,
+        born_ms: _builtins.int = ...,
+        keys: _builtins.str = ...,
+        tag: _builtins.str = ...,
+        message_group: _builtins.str = ...,
+        body_bytes: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["place", b"place"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["body_bytes", b"body_bytes", "born_ms", b"born_ms", "keys", b"keys", "message_group", b"message_group", "message_id", b"message_id", "place", b"place", "stored_ms", b"stored_ms", "tag", b"tag", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___DelayedMessage: _TypeAlias = DelayedMessage  # noqa: Y015
+
+@_typing.final
+class ListDelayedReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    SCANNED_TO_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    WAITING_FIELD_NUMBER: _builtins.int
+    BY_LEVEL_FIELD_NUMBER: _builtins.int
+    more: _builtins.bool
+    """something waits behind it"""
+    scanned: _builtins.int
+    waiting: _builtins.int
+    """of all topics, but for those of RocketMQ's delay levels"""
+    by_level: _builtins.int
+    """which wait for one of the delay levels: they are not listed"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___DelayedMessage]:
+        """due first first"""
+
+    @_builtins.property
+    def scanned_to(self) -> Global___DelayedPlace:
+        """up to it all were looked at"""
+
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___DelayedMessage] | None = ...,
+        scanned_to: Global___DelayedPlace | None = ...,
+        more: _builtins.bool = ...,
+        scanned: _builtins.int = ...,
+        waiting: _builtins.int = ...,
+        by_level: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["scanned_to", b"scanned_to"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["by_level", b"by_level", "messages", b"messages", "more", b"more", "scanned", b"scanned", "scanned_to", b"scanned_to", "waiting", b"waiting"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ListDelayedReply: _TypeAlias = ListDelayedReply  # noqa: Y015
+
+@_typing.final
+class PeekMessages(_message.Message):
+    """One queue, looked through from an offset on. No lease, no position: no group notices."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    TOPIC_FIELD_NUMBER: _builtins.int
+    QUEUE_ID_FIELD_NUMBER: _builtins.int
+    OFFSET_FIELD_NUMBER: _builtins.int
+    BACKWARDS_FIELD_NUMBER: _builtins.int
+    FILTER_KIND_FIELD_NUMBER: _builtins.int
+    FILTER_EXPRESSION_FIELD_NUMBER: _builtins.int
+    COUNT_MAX_FIELD_NUMBER: _builtins.int
+    SCANNED_MAX_FIELD_NUMBER: _builtins.int
+    SYSTEM_FIELD_NUMBER: _builtins.int
+    BODY_BYTES_MAX_FIELD_NUMBER: _builtins.int
+    topic: _builtins.str
+    queue_id: _builtins.int
+    offset: _builtins.int
+    """the first looked at"""
+    backwards: _builtins.bool
+    """then older ones"""
+    filter_kind: Global___FilterKind.ValueType
+    filter_expression: _builtins.str
+    """empty: all"""
+    count_max: _builtins.int
+    scanned_max: _builtins.int
+    system: _builtins.bool
+    body_bytes_max: _builtins.int
+    """of each body"""
+    def __init__(
+        self,
+        *,
+        topic: _builtins.str = ...,
+        queue_id: _builtins.int = ...,
+        offset: _builtins.int = ...,
+        backwards: _builtins.bool = ...,
+        filter_kind: Global___FilterKind.ValueType = ...,
+        filter_expression: _builtins.str = ...,
+        count_max: _builtins.int = ...,
+        scanned_max: _builtins.int = ...,
+        system: _builtins.bool = ...,
+        body_bytes_max: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["backwards", b"backwards", "body_bytes_max", b"body_bytes_max", "count_max", b"count_max", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "offset", b"offset", "queue_id", b"queue_id", "scanned_max", b"scanned_max", "system", b"system", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekMessages: _TypeAlias = PeekMessages  # noqa: Y015
+
+@_typing.final
+class PeekReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    SCANNED_FIELD_NUMBER: _builtins.int
+    NEXT_OFFSET_FIELD_NUMBER: _builtins.int
+    MORE_FIELD_NUMBER: _builtins.int
+    UNREADABLE_FIELD_NUMBER: _builtins.int
+    scanned: _builtins.int
+    next_offset: _builtins.int
+    """where to go on"""
+    more: _builtins.bool
+    """there are messages from next_offset on"""
+    unreadable: _builtins.int
+    """of those looked at"""
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___StoredMessage]: ...
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___StoredMessage] | None = ...,
+        scanned: _builtins.int = ...,
+        next_offset: _builtins.int = ...,
+        more: _builtins.bool = ...,
+        unreadable: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "more", b"more", "next_offset", b"next_offset", "scanned", b"scanned", "unreadable", b"unreadable"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PeekReply: _TypeAlias = PeekReply  # noqa: Y015
 
 @_typing.final
 class SendBack(_message.Message):

@@ -92,6 +92,7 @@ def lazy_message(
     message.held_until_s = 0.0
     message.unanswered_s = None
     message.observed = None
+    message.counted = False
     if len(body) > LATER_BYTES_MAX:
         for name in _LATER:
             getattr(message, name)

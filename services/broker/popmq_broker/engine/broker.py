@@ -17,12 +17,15 @@ from popmq_broker.engine.groups.positions import Positions
 from popmq_broker.engine.groups.pull import Pull, queue_name
 from popmq_broker.engine.groups.queue_lock import QueueLock
 from popmq_broker.engine.groups.starts import Starts
+from popmq_broker.engine.inspect.count_reports import CountReports
 from popmq_broker.engine.inspect.describe import Describe
 from popmq_broker.engine.inspect.explain import Explain
 from popmq_broker.engine.inspect.export import Exports
 from popmq_broker.engine.inspect.figures import Figures
 from popmq_broker.engine.inspect.find import Find
 from popmq_broker.engine.inspect.inspection import Inspection
+from popmq_broker.engine.inspect.peek import QueueLook
+from popmq_broker.engine.inspect.told_settings import ToldSettings
 from popmq_broker.engine.journal.pop_buffer import Storing
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.leases.ack import Ack
@@ -37,6 +40,7 @@ from popmq_broker.engine.retries.send_back import SendBack
 from popmq_broker.engine.send import Begun, Send
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_keeper import TimerKeeper
+from popmq_broker.engine.timers.timer_list import DelayedList
 from popmq_broker.engine.timers.timer_load import load as load_timers
 from popmq_broker.engine.timers.timer_recall import Recall
 from popmq_broker.engine.transactions.transaction import Transactions
@@ -85,6 +89,11 @@ _REPLY_FIELD = {
     "export_snapshot": "export",
     "export_status": "export",
     "rebuild_queue": "rebuild_queue",
+    "show_settings": "settings",
+    "proxy_report": "proxy_report",
+    "show_proxies": "proxies",
+    "list_delayed": "list_delayed",
+    "peek_messages": "peek_messages",
 }
 
 
@@ -178,9 +187,9 @@ class Broker:
         leases, consumers = state.lease_state, state.consumer_state
         dead_letters = DeadLetters(runtime, catalog, self.topics)
         accounts = AccessRecords(runtime, catalog, self.catalog)
-        find, figures = (
-            Find(runtime, catalog),
-            Figures(runtime, catalog, leases, consumers, state.halves, self.timers, self.peers),
+        find, told = Find(runtime, catalog), ToldSettings(runtime)
+        figures = Figures(
+            runtime, catalog, leases, consumers, state.halves, self.timers, self.peers
         )
         return {
             **_of_dead_letters(
@@ -189,12 +198,17 @@ class Broker:
             "describe": Describe(runtime, catalog, leases, consumers).describe,
             "find_messages": find.find,
             "get_message": find.get,
+            "peek_messages": QueueLook(runtime, catalog).peek,
+            "list_delayed": DelayedList(runtime, catalog, self.timers).list_delayed,
             "explain": Explain(
                 runtime, catalog, leases, consumers, state.halves, self.timers, dead_letters
             ).explain,
             "inspect": Inspection(runtime, catalog, leases, consumers, self.peers).inspect,
             "figures": figures.figures,
             "proxy_here": figures.proxy_here,
+            "show_settings": told.settings,
+            "proxy_report": told.report,
+            "show_proxies": told.proxies,
             "get_access": accounts.get,
             "put_access": accounts.put,
             "peers": self.peers.tell,
@@ -203,6 +217,7 @@ class Broker:
             "export_status": self.exports.status,
             "ping": _ping,
             "rebuild_queue": self.rebuilds.rebuild_queue,
+            "report_counts": CountReports(runtime, self.topics).store,
         }
 
     @property

@@ -7,6 +7,8 @@ from typing import Any, Final
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.cluster.cluster_settings import settings
+from popmq_cli.cluster.trail import trail
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, fields, table
@@ -37,7 +39,11 @@ HEADINGS: Final = (
 
 @click.group(cls=CommandGroup)
 def cluster() -> None:
-    """Show the state of the whole cluster; accept a broker that was replaced."""
+    """Show the state, the settings and the audit trail of the cluster; accept a new broker."""
+
+
+cluster.add_command(settings)
+cluster.add_command(trail)
 
 
 @cluster.command()

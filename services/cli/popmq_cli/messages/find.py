@@ -6,6 +6,8 @@ from typing import Any
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.messages.delayed import delayed
+from popmq_cli.messages.peek import peek
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
@@ -27,6 +29,10 @@ _SYSTEM = click.option(
 @click.group(cls=CommandGroup)
 def message() -> None:
     """Look at stored messages without receiving them."""
+
+
+message.add_command(delayed)
+message.add_command(peek)
 
 
 @message.command()

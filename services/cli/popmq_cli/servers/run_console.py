@@ -51,6 +51,19 @@ from popmq_common.process.clock import SystemClock
     help="Parts of bodies and properties that nobody sees here, by topic; a TOML file.",
 )
 @click.option(
+    "--descriptors",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Descriptor set of Protobuf types: protoc --include_imports --descriptor_set_out=FILE.",
+)
+@click.option(
+    "--topic-type",
+    "topic_types",
+    multiple=True,
+    metavar="TOPIC=TYPE",
+    help="Show bodies of these topics as this type: orders-*=shop.Order. Repeatable.",
+)
+@click.option(
     "--audit-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     metavar="DIRECTORY",
@@ -66,6 +79,8 @@ def run_console(
     allowed_hosts: tuple[str, ...],
     secure_cookie: bool,
     mask_file: Path | None,
+    descriptors: Path | None,
+    topic_types: tuple[str, ...],
     audit_dir: Path | None,
     read_only: bool,
     log_level: str,
@@ -95,6 +110,7 @@ def run_console(
             path_prefix=path_prefix,
             read_only=read_only,
             masks=_masks(mask_file),
+            protobuf=_types(descriptors, topic_types),
             audit_dir=audit_dir,
             allowed_hosts=allowed_hosts,
             secure_cookie=secure_cookie,
@@ -124,6 +140,17 @@ def _masks(file: Path | None) -> Any:
     try:
         return Masks() if file is None else read_masks(file)
     except (WrongMaskFile, OSError) as wrong:
+        fail(str(wrong))
+
+
+def _types(file: Path | None, topic_types: tuple[str, ...]) -> Any:
+    from popmq_console.config import ProtobufTypes, WrongTypes, read_protobuf_types
+
+    if bool(topic_types) != (file is not None):
+        raise click.UsageError("--descriptors and --topic-type belong together")
+    try:
+        return ProtobufTypes() if file is None else read_protobuf_types(file, topic_types)
+    except (WrongTypes, OSError) as wrong:
         fail(str(wrong))
 
 

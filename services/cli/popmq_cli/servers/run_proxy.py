@@ -21,10 +21,11 @@ def run_proxy(check_config: bool, front: str | None) -> None:
 
     It is configured by environment variables POPMQ_PROXY_…, see docs/configuration.md.
     """
-    environ = dict(os.environ)
+    environ, options = dict(os.environ), {}
     if front is not None:
         environ["POPMQ_PROXY_FRONT"] = front
-    config = configured(ProxyConfig, "POPMQ_PROXY_", environ)
+        options["POPMQ_PROXY_FRONT"] = "--front"
+    config = configured(ProxyConfig, "POPMQ_PROXY_", environ, options)
 
     def start() -> AbstractAsyncContextManager[object]:
         return proxy(config, SystemClock())

@@ -4,9 +4,10 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import click
+from click.core import ParameterSource
 
 from popmq_broker.config import BrokerConfig, Flush, PopBuffer
 from popmq_cli.servers.console_beside import beside
@@ -21,6 +22,9 @@ from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_standalone.app import Standalone, standalone
 
+OWN_DEFAULT: Final = "popmq standalone"
+"""What sets what nobody said, and a cluster has otherwise."""
+
 
 def standalone_configs(
     *,
@@ -30,25 +34,44 @@ def standalone_configs(
     data_dir: Path,
     create_topics: bool,
     flush: str,
-    front: str = Front.HTTP2.value,
+    front: str | None = Front.HTTP2.value,
+    given: frozenset[str] = frozenset(),
 ) -> tuple[BrokerConfig, ProxyConfig]:
     """Both configurations: the environment's, overridden by what the command line says. Unlike in
-    a cluster, topics and groups are created on first use unless somebody says no."""
+    a cluster, topics and groups are created on first use unless somebody says no. `given`: names
+    of the parameters that somebody gave; the others have the command's own defaults."""
     environ = dict(os.environ)
-    environ["POPMQ_BROKER_DATA_DIR"] = str(data_dir)
-    environ["POPMQ_BROKER_FLUSH"] = flush
-    environ["POPMQ_PROXY_HOST"] = host
-    environ["POPMQ_PROXY_PORT"] = str(port)
-    environ["POPMQ_PROXY_TLS_PORT"] = str(tls_port)
+    said = {
+        "POPMQ_BROKER_DATA_DIR": (str(data_dir), "--data-dir"),
+        "POPMQ_BROKER_FLUSH": (flush, "--flush"),
+        "POPMQ_PROXY_HOST": (host, "--host"),
+        "POPMQ_PROXY_PORT": (str(port), "--port"),
+        "POPMQ_PROXY_TLS_PORT": (str(tls_port), "--tls-port"),
+    }
+    if front is not None:
+        said["POPMQ_PROXY_FRONT"] = front, "--front"
     if not create_topics:
-        environ["POPMQ_PROXY_CREATE_TOPICS"] = "false"
+        said["POPMQ_PROXY_CREATE_TOPICS"] = "false", "--no-create-topics"
     for name in ("POPMQ_PROXY_CREATE_TOPICS", "POPMQ_BROKER_CREATE_GROUPS"):
-        environ.setdefault(name, "true")
-    environ["POPMQ_PROXY_FRONT"] = front
+        if name not in environ:
+            said.setdefault(name, ("true", OWN_DEFAULT))
+    environ |= {name: value for name, (value, _) in said.items()}
+    sources = {
+        name: option if option.lstrip("-").replace("-", "_") in given else OWN_DEFAULT
+        for name, (_, option) in said.items()
+    }
     return (
-        configured(BrokerConfig, "POPMQ_BROKER_", environ),
-        configured(ProxyConfig, "POPMQ_PROXY_", environ),
+        configured(BrokerConfig, "POPMQ_BROKER_", environ, sources),
+        configured(ProxyConfig, "POPMQ_PROXY_", environ, sources),
     )
+
+
+def given_options() -> frozenset[str]:
+    """Of the command that runs: parameters that somebody gave."""
+    context = click.get_current_context()
+    names = [str(one.name) for one in context.command.params]
+    source = context.get_parameter_source
+    return frozenset(name for name in names if source(name) is ParameterSource.COMMANDLINE)
 
 
 @click.command("standalone", cls=Command)
@@ -113,7 +136,8 @@ def run_standalone(
         data_dir=data_dir,
         create_topics=not no_create_topics,
         flush=flush,
-        front=front or os.environ.get("POPMQ_PROXY_FRONT", Front.HTTP2.value),
+        front=front,
+        given=given_options(),
     )
 
     wants_console = not no_console and is_installed()

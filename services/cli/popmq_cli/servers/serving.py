@@ -46,10 +46,13 @@ def run(start: Start, log_level: str, ready: Callable[[object], None] | None = N
         )
 
 
-def configured(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:
-    """From the environment; what is wrong with it ends the process, with exit code 2."""
+def configured(
+    cls: type[T], prefix: str, environ: Mapping[str, str], options: Mapping[str, str] | None = None
+) -> T:
+    """From the environment; what is wrong with it ends the process, with exit code 2. `options`:
+    what else set a variable, by its name."""
     try:
-        return from_env(cls, prefix, environ)
+        return from_env(cls, prefix, environ, options)
     except ConfigError as wrong:
         fail(str(wrong), 2)
         raise AssertionError("fail ends the process") from wrong

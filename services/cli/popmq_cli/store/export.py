@@ -1,6 +1,7 @@
 """popmq export: have brokers write snapshots for the audit, list and verify what is there."""
 
 import asyncio
+import os
 import sys
 from collections.abc import Callable, Sequence
 from functools import wraps
@@ -15,6 +16,7 @@ from popmq_cli.shell.output import EXIT_FAILED, document, fail, table
 from popmq_common.words import counted
 from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.destination import NoDestination
+from popmq_pipelines.snapshot.seal import BadKey, key_of
 from popmq_pipelines.snapshot.snapshots import KeptSnapshot
 from popmq_readings.times import moment
 
@@ -177,16 +179,21 @@ def list_snapshots(place: str, as_json: bool) -> None:
 def verify(place: str, as_json: bool) -> None:
     """Compare the files of snapshots with their manifests.
 
-    PLACE is a snapshot, or a folder of snapshots. Exit codes: 0 all files are as they were written,
-    1 some are not, 2 there is nothing to verify.
+    PLACE is a snapshot, or a folder of snapshots. If POPMQ_SNAPSHOT_KEY_FILE names a file with a
+    key, each manifest must be sealed with it, as for the audit. Exit codes: 0 all files are as they
+    were written, 1 some are not, 2 there is nothing to verify, or the key cannot be read.
     """
+    try:
+        key = key_of(os.environ)
+    except BadKey as wrong:
+        fail(str(wrong), EXIT_USAGE)
     looked = snapshots.look(place)
     if not looked:
         fail(f"there is no snapshot at {place}", EXIT_USAGE)
     problems: dict[str, list[str]] = {}
     for destination, kept in looked:
         for one in kept:
-            problems[one.manifest.snapshot_id] = snapshots.verify(destination, one)
+            problems[one.manifest.snapshot_id] = snapshots.verify(destination, one, key)
         beside = snapshots.kept(destination)
         for one, text in snapshots.verify_joins(beside):
             if one.manifest.snapshot_id in problems:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any, Final, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
+ENVIRONMENT: Final = "environment"
+_NO_VARIABLE: Final = "no variable"
 PORT_MAX: Final = 65_535
 
 
@@ -23,12 +25,29 @@ class ConfigError(Exception):
     """One line per variable that is missing or malformed."""
 
 
-def from_env(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:
-    """Build `cls` from the variables that start with `prefix`. Raises `ConfigError`."""
+def sources_field() -> Any:
+    """The field `sources` of a configuration, which is no variable: what set each other field, by
+    the field's name. What is not in it has its default, or was set by a program."""
+    return dataclasses.field(
+        default_factory=dict, repr=False, compare=False, metadata={_NO_VARIABLE: True}
+    )
+
+
+def variables(cls: type) -> "list[dataclasses.Field[Any]]":
+    """The fields of a configuration that are variables."""
+    return [field for field in dataclasses.fields(cls) if _NO_VARIABLE not in field.metadata]
+
+
+def from_env(
+    cls: type[T], prefix: str, environ: Mapping[str, str], sources: Mapping[str, str] | None = None
+) -> T:
+    """Build `cls` from the variables that start with `prefix`. `sources`: of variables that are not
+    the environment's, what set them. Raises `ConfigError`."""
     values: dict[str, Any] = {}
     mistakes: list[str] = []
+    set_by: dict[str, str] = {}
     hints = get_type_hints(cls)
-    for field in dataclasses.fields(cls):  # type: ignore[arg-type]
+    for field in variables(cls):
         name = prefix + field.name.upper()
         text = environ.get(name)
         if text is None:
@@ -37,12 +56,15 @@ def from_env(cls: type[T], prefix: str, environ: Mapping[str, str]) -> T:
             continue
         try:
             values[field.name] = _parse(hints[field.name], text)
+            set_by[field.name] = (sources or {}).get(name, ENVIRONMENT)
             if field.name.split("_")[-1] == "port":
                 check_port(values[field.name])
         except ValueError as wrong:
             mistakes.append(f"{name}={text!r}: {wrong}")
     if mistakes:
         raise ConfigError("\n".join(mistakes))
+    if any(field.name == "sources" for field in dataclasses.fields(cls)):  # type: ignore[arg-type]
+        values["sources"] = set_by
     return cls(**values)
 
 
@@ -54,7 +76,7 @@ def check_port(number: int) -> None:
 
 def unknown_variables(cls: type, prefix: str, environ: Mapping[str, str]) -> list[str]:
     """Variables with our prefix that mean nothing; worth a warning, not an error."""
-    known = {prefix + field.name.upper() for field in dataclasses.fields(cls)}
+    known = {prefix + field.name.upper() for field in variables(cls)}
     return sorted(name for name in environ if name.startswith(prefix) and name not in known)
 
 

@@ -33,6 +33,8 @@ LEVELS_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
 """Messages that wait for one of 18 delays, a queue for each."""
 CATALOG_TOPIC: Final = "rmq_sys_popmq_catalog"
 """Ours: changes of topics and groups (broker/core/catalog/catalog.py)."""
+COUNTS_TOPIC: Final = "rmq_sys_popmq_counts"
+"""Ours: what clients have counted, for the audit (popmq_common/records/count_report.py)."""
 SYSTEM_TOPICS: Final = frozenset(
     {
         "TBW102",

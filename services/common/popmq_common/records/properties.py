@@ -48,6 +48,8 @@ UNCOUNTED: Final = "__UNCOUNTED"
 """Ours, of copies: how often the message was given back without being counted."""
 RETRIED_IN_PLACE: Final = "__RETRIED_IN_PLACE"
 """Ours, of a dead letter: its consumer retries in place, and reads no retry topic."""
+DLQ_CAUSE: Final = "__DLQ_CAUSE"
+"""Ours, of a dead letter: which rule made it one; core/retries/retry.py of the broker."""
 WAIT: Final = "WAIT"
 REAL_TOPIC: Final = "REAL_TOPIC"
 REAL_QUEUE_ID: Final = "REAL_QID"
@@ -86,6 +88,7 @@ _OURS: Final = (
     RETRY_REASON,
     ORIGIN_QUEUE,
     RETRIED_IN_PLACE,
+    DLQ_CAUSE,
     UNCOUNTED,
     TIMER_OF,
     DELIVER_NANOS,

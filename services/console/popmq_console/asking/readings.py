@@ -53,6 +53,11 @@ async def groups_or_none(visit: Visit) -> list[admin.Group] | None:
     return await answer_or_none(all_groups(visit), Failure.DENIED)
 
 
+def is_system(topic: str) -> bool:
+    """A topic that a look has to ask for by name."""
+    return topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX))
+
+
 async def message_at(visit: Visit, topic: str, place: QueuePlace) -> admin.StoredMessage | None:
     """None: there is none. `topic`: as stored. Raises `CallFailed`."""
     request = admin.GetMessageRequest(
@@ -60,7 +65,7 @@ async def message_at(visit: Visit, topic: str, place: QueuePlace) -> admin.Store
         queue_id=place.queue_id,
         offset=place.offset,
         broker=place.broker,
-        system=topic.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX)),
+        system=is_system(topic),
     )
     found = await visit.ask("GetMessage", request)
     return found.messages[0] if found.messages else None

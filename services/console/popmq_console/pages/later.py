@@ -1,6 +1,6 @@
 """/later: delayed messages, and transactions that nobody has settled."""
 
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
@@ -11,6 +11,8 @@ from popmq_console.reading.commands import command
 from popmq_console.visit import FormRefused, Visit
 
 SHOWN_MAX: Final = 200
+DELAYED_SHOWN: Final = 50
+DELAYED_KEPT_MS: Final = 2_000
 SETTLED: Final = {"commit": True, "rollback": False}
 
 
@@ -26,10 +28,13 @@ async def later(visit: Visit) -> Response:
         if failed.failure not in (Failure.DENIED, Failure.NOT_THERE):
             raise
         why_not = failed.text
+    delayed, why_no_delayed = await _delayed(visit, topic)
     return visit.page(
         "later.html",
         area="/later",
         view=view,
+        delayed=delayed,
+        why_no_delayed=why_no_delayed,
         topic=topic,
         transactions=[] if open_ones is None else list(open_ones.transactions),
         count=None if open_ones is None else open_ones.count,
@@ -37,6 +42,18 @@ async def later(visit: Visit) -> Response:
         may_settle=await visit.may_change("Cluster:DefaultCluster", "Update"),
         may_recall=not visit.why_read_only,
     )
+
+
+async def _delayed(visit: Visit, topic: str) -> tuple[Any, str]:
+    """The next that are due, as the address asks; or why they are not told. Raises `CallFailed`."""
+    cursor = visit.parameters.get("cursor", "")
+    request = admin.ListDelayedRequest(topic=topic, count_max=DELAYED_SHOWN, cursor=cursor)
+    try:
+        return await visit.ask("ListDelayed", request, kept_ms=DELAYED_KEPT_MS), ""
+    except CallFailed as failed:
+        if failed.failure not in (Failure.DENIED, Failure.NOT_THERE, Failure.OLDER):
+            raise
+        return None, failed.text
 
 
 async def settle_page(visit: Visit) -> Response:

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_console.asking.readings import message_at
-from popmq_console.reading.bodies_shown import shown_body
+from popmq_console.reading.bodies_shown import shown_message
 from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, CallFailed, Failure
 from popmq_console.reading.commands import command
 from popmq_console.reading.peeking import QueuePlace
@@ -64,7 +64,7 @@ async def message(visit: Visit) -> Response:
         dead=[] if told is None else sorted({v.group for v in told.verdicts if v.state == "dead"}),
         stored=stored,
         why_no_body=why_no_body,
-        body=None if stored is None else shown_body(stored.body, stored.body_bytes),
+        body=None if stored is None else shown_message(stored, visit.console.config.protobuf),
         kinds=KINDS,
         shell=command("explain", message_id, topic=topic, group=group),
     )

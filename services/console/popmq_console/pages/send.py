@@ -82,6 +82,26 @@ def _command(topic: str, form: FormData) -> str:
     )
 
 
+async def recall_page(visit: Visit) -> Response:
+    """Asks before. Raises `FormRefused` for an address that names no message."""
+    topic, handle = visit.parameters.get("topic", ""), visit.parameters.get("handle", "")
+    if not topic or not handle:
+        raise FormRefused("The address names no message: ?topic=…&handle=…")
+    shown = visit.parameters.get("id", "") or "the message of this handle"
+    return visit.page(
+        "confirm.html",
+        area="/later",
+        trail=[("/later", "Delayed and transactions")],
+        title="Take a delayed message back",
+        facts=[f"{shown} of topic {topic} is taken back: nobody will receive it."],
+        name="",
+        action="/recall",
+        button="Take it back",
+        shell=command("recall", topic, handle),
+        hidden={"topic": topic, "handle": handle},
+    )
+
+
 async def recall(visit: Visit) -> Response:
     """Raises `FormRefused`."""
     form = await visit.change_form()

@@ -1,5 +1,6 @@
 """/topics/NAME: queues, groups, and a look at messages that receives none."""
 
+from functools import partial
 from typing import Any
 
 from starlette.responses import Response
@@ -8,6 +9,7 @@ from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.words import counted
 from popmq_console.asking.peek import Peek, PeekAsked, peek_asked, peeked
 from popmq_console.asking.readings import inspected
+from popmq_console.reading.bodies_shown import head_of
 from popmq_console.reading.calls import CallFailed, Failure
 from popmq_console.reading.commands import command
 from popmq_console.reading.groups import uses_of_topic
@@ -34,6 +36,7 @@ async def topic(visit: Visit) -> Response:
         ever=sum(one.max_offset for one in queues),
         uses=uses,
         peek=peek,
+        head_of=partial(head_of, types=visit.console.config.protobuf),
         why_not=why_not,
         wrong=wrong,
         may_send=await visit.may_change(f"Topic:{name}", "Pub"),
@@ -52,6 +55,8 @@ async def _peek(visit: Visit, name: str, found: Any) -> tuple[Peek | None, str, 
     except CallFailed as failed:
         if failed.failure is Failure.DENIED:
             return None, failed.text, wrong
+        if failed.failure in (Failure.REFUSED, Failure.OLDER) and asked.wanted.sql:
+            return Peek(asked, [], 0, more=False), "", failed.text
         raise
 
 

@@ -60,8 +60,14 @@ class Masks:
         for message in _messages(answer):
             self._mask(message)
 
+    def hide_properties_of(self, topic: str) -> bool:
+        """Whether some of its messages' properties are hidden: a filter by properties, tried often
+        enough, would tell them. Retries and dead letters may be of any topic."""
+        hiding = [mask for mask in self._masks if mask.properties]
+        return any(topic.startswith("%") or mask.covers([topic]) for mask in hiding)
+
     def _mask(self, message: Any) -> None:
-        topics = set(_topics(message.topic, message.properties))
+        topics = set(topics_of(message.topic, message.properties))
         found = [mask for mask in self._masks if mask.covers(topics)]
         for name in [name for mask in found for name in mask.properties]:
             if name in message.properties:
@@ -105,7 +111,7 @@ def _messages(answer: Any) -> Iterator[Any]:
             yield from getattr(answer, field.name)
 
 
-def _topics(topic: str, properties: Mapping[str, str]) -> Iterator[str]:
+def topics_of(topic: str, properties: Mapping[str, str]) -> Iterator[str]:
     """Where it lies, and where it came from: retries, dead letters, delayed and half messages."""
     yield topic
     for name in ORIGINS:

@@ -9,6 +9,8 @@ from popmq_admin.v1 import admin_pb2 as admin
 SHOWN_MAX: Final = 25
 SCANNED_MAX: Final = 200
 """Messages read for one page, where a filter passes few."""
+SQL_SCANNED_MAX: Final = 4_000
+"""Messages that brokers look at for one page, where they filter."""
 MODES: Final = ("newest", "oldest", "offset", "time")
 
 
@@ -16,6 +18,12 @@ class QueuePlace(NamedTuple):
     broker: str
     queue_id: int
     offset: int
+
+
+class WantedScan(NamedTuple):
+    first: QueuePlace
+    backwards: bool
+    scanned_max: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +34,8 @@ class PeekFilter:
     key: str = ""
     text: str = ""
     """In the body or in a property, without regard to case."""
+    sql: str = ""
+    """An SQL 92 expression over the properties; brokers look, not this console."""
 
     def passes(self, message: admin.StoredMessage) -> bool:
         if self.tag and message.tag != self.tag:
@@ -40,7 +50,7 @@ class PeekFilter:
         return any(wanted in value.lower() for value in message.properties.values())
 
     def __bool__(self) -> bool:
-        return bool(self.tag or self.key or self.text)
+        return bool(self.tag or self.key or self.text or self.sql)
 
 
 def newest_places(queues: Sequence[admin.TopicQueue], count: int) -> list[QueuePlace]:
@@ -70,6 +80,22 @@ def _backwards(queue: admin.TopicQueue, end: int) -> list[QueuePlace]:
     first = max(queue.min_offset, end - SCANNED_MAX)
     offsets = range(end - 1, first - 1, -1)
     return [QueuePlace(queue.broker, queue.queue_id, offset) for offset in offsets]
+
+
+def scans(
+    queues: Sequence[admin.TopicQueue], mode: str, starts: Sequence[int], scanned_max: int
+) -> list[WantedScan]:
+    """What brokers are to look through. `starts`: of each queue, for the modes that have some; each
+    queue gets the same share of `scanned_max`."""
+    share = max(1, scanned_max // max(1, len(queues)))
+    found = []
+    for queue, start in zip(queues, starts, strict=True):
+        backwards = mode == "newest"
+        offset = {"newest": queue.max_offset - 1, "oldest": queue.min_offset}.get(mode, start)
+        if queue.min_offset < queue.max_offset:
+            place = QueuePlace(queue.broker, queue.queue_id, max(offset, 0))
+            found.append(WantedScan(place, backwards, share))
+    return found
 
 
 def _spread(lines: Sequence[Sequence[QueuePlace]], count: int) -> list[QueuePlace]:

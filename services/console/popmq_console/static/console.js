@@ -50,7 +50,59 @@
     }
   }
 
-  // --- live parts: htmx loads them again at each tick ---
+  // --- live parts: the server sends them, or htmx asks for them at each tick ---
+
+  const STREAM_SILENT_MS = 40000; // the server sends a beat every 15 s
+  const RETRY_MS = 2000;
+  const RETRY_MS_MAX = 60000;
+  let stream = null;
+  let openedAt = 0;
+  let heardAt = 0; // 0: not yet
+  let retryMs = RETRY_MS;
+  let retryAt = 0;
+
+  function isStreaming() {
+    return stream !== null && Date.now() - heardAt < STREAM_SILENT_MS;
+  }
+
+  function hangUp() {
+    if (stream) stream.close();
+    stream = null;
+  }
+
+  function lost() { // until it is back, ticks ask
+    hangUp();
+    retryAt = Date.now() + retryMs * (0.5 + Math.random());
+    retryMs = Math.min(2 * retryMs, RETRY_MS_MAX);
+  }
+
+  function listen() {
+    const live = document.getElementById("live");
+    if (stream || paused || document.hidden || !live || !live.dataset.live) return;
+    if (!window.EventSource || Date.now() < retryAt) return;
+    const opened = stream = new EventSource(live.dataset.live);
+    const hear = (name, then) => opened.addEventListener(name, (event) => {
+      if (stream !== opened) return;
+      heardAt = Date.now();
+      then(event.data);
+    });
+    openedAt = Date.now();
+    heardAt = 0;
+    hear("live", (data) => { retryMs = RETRY_MS; answered = true; show(data); });
+    hear("beat", () => {});
+    hear("failed", () => { answered = false; });
+    hear("end", () => { answered = false; lost(); });
+    opened.addEventListener("error", () => { if (stream === opened) lost(); });
+  }
+
+  function show(text) {
+    const old = document.getElementById("live");
+    const fresh = new DOMParser().parseFromString(text, "text/html").getElementById("live");
+    if (!old || !fresh || paused || busy()) return;
+    old.replaceWith(fresh);
+    if (window.htmx) window.htmx.process(fresh);
+    renewed(fresh);
+  }
 
   function tellPause() {
     for (const one of document.querySelectorAll("[data-pause]")) {
@@ -63,17 +115,23 @@
     paused = !paused;
     kept.setItem("paused", paused ? "yes" : "no");
     tellPause();
-    if (!paused) tick();
+    if (paused) hangUp();
+    else { tick(); listen(); }
   }
 
-  function reads() {
+  function busy() { // the reader marks something, or types, in the live part
     const chosen = window.getSelection();
     const within = chosen && !chosen.isCollapsed && chosen.anchorNode;
-    return Boolean(within && within.parentElement && within.parentElement.closest("#live"));
+    if (within && within.parentElement && within.parentElement.closest("#live")) return true;
+    const at = document.activeElement;
+    return Boolean(at && typing(at) && at.closest("#live"));
   }
 
   function tick() {
-    if (paused || document.hidden || reads() || !document.getElementById("live")) return;
+    if (paused || document.hidden || busy() || !document.getElementById("live")) return;
+    listen();
+    if (isStreaming()) return;
+    if (stream && Date.now() - Math.max(openedAt, heardAt) > STREAM_SILENT_MS) lost();
     document.body.dispatchEvent(new Event("tick"));
     ticks += 1;
     if (ticks % SLOW_TICKS === 0) document.body.dispatchEvent(new Event("slow"));
@@ -153,13 +211,16 @@
     }
   });
 
-  document.addEventListener("htmx:afterSwap", (event) => {
-    answered = true;
-    const live = document.getElementById("live") || event.target;
+  function renewed(live) {
     tellTimes(live);
     tellAges();
     tellPause();
     draw(live);
+  }
+
+  document.addEventListener("htmx:afterSwap", (event) => {
+    answered = true;
+    renewed(document.getElementById("live") || event.target);
   });
   for (const failed of ["htmx:responseError", "htmx:sendError", "htmx:timeout"]) {
     document.addEventListener(failed, () => { answered = false; });
@@ -172,10 +233,15 @@
   });
   window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => draw(document));
 
-  tellTimes(document);
-  tellAges();
-  tellPause();
-  draw(document);
+  document.addEventListener("visibilitychange", () => { // a browser has few connections to a host
+    if (document.hidden) hangUp();
+    else { retryAt = 0; tick(); }
+  });
+  window.addEventListener("pagehide", hangUp);
+  window.addEventListener("pageshow", listen);
+
+  renewed(document);
+  listen();
   setInterval(tellAges, 1000);
   setInterval(tick, EVERY_MS);
 })();

@@ -52,7 +52,7 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "Inspect": (admin.InspectRequest, "explain.inspect"),
     "SetPermission": (admin.SetPermissionRequest, "brokers.set_permission"),
     "AcceptBroker": (admin.AcceptBrokerRequest, "peers.accept"),
-    "ShowCluster": (admin.ShowClusterRequest, "cluster.show"),
+    "ShowCluster": (admin.ShowClusterRequest, "told.cluster.show"),
     "ShowReplicas": (admin.ShowReplicasRequest, "replicas.show"),
     "MovePrimary": (admin.MovePrimaryRequest, "replicas.move"),
     "ExportSnapshot": (admin.ExportSnapshotRequest, "export.begin"),
@@ -69,9 +69,13 @@ ADMIN_METHODS: dict[str, tuple[Any, str]] = {
     "TestAccess": (admin.TestAccessRequest, "acls.test"),
     "SetLimits": (admin.SetLimitsRequest, "acls.set_limits"),
     "ListLimits": (admin.ListLimitsRequest, "acls.list_limits"),
+    "ShowSettings": (admin.ShowSettingsRequest, "told.settings.show"),
+    "ListDelayed": (admin.ListDelayedRequest, "delayed.list_all"),
+    "PeekMessages": (admin.PeekMessagesRequest, "find.peek"),
+    "ListAuditLines": (admin.ListAuditLinesRequest, "told.audit_lines.list_all"),
 }
 """The request, and which of `Methods` serves it."""
-_ONLY_LOOK = ("List", "Describe", "Find", "Get", "Explain", "Inspect", "Show", "Test")
+_ONLY_LOOK = ("List", "Peek", "Describe", "Find", "Get", "Explain", "Inspect", "Show", "Test")
 """What the names of those begin with that change nothing."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
@@ -81,6 +85,7 @@ _CONSUMER_METHODS: dict[str, Any] = {
     "FixStart": consumer.FixStartRequest,
     "SendBack": consumer.SendBackRequest,
     "LockQueues": consumer.LockQueuesRequest,
+    "ReportCounts": consumer.ReportCountsRequest,
 }
 _GRPC_CODES: list[tuple[type[e.PopMQError], int]] = [
     (e.CredentialsRefused, 16),  # UNAUTHENTICATED

@@ -17,6 +17,7 @@ from popmq_proxy.core.messages.status import status_of
 from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.access.acls import AclsHandler
+from popmq_proxy.rpc.access.audit_lines import AuditLinesHandler
 from popmq_proxy.rpc.access.audit_trail import AuditTrail, lines_to
 from popmq_proxy.rpc.access.guard import Guard
 from popmq_proxy.rpc.access.users import UsersHandler
@@ -32,9 +33,11 @@ from popmq_proxy.rpc.admin.peers import PeersHandler
 from popmq_proxy.rpc.admin.permission import PermissionHandler, read_secret
 from popmq_proxy.rpc.admin.replicas import ReplicasHandler
 from popmq_proxy.rpc.admin.reset import ResetHandler
+from popmq_proxy.rpc.admin.settings import SettingsHandler
 from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
 from popmq_proxy.rpc.clients.client import ClientHandler
 from popmq_proxy.rpc.clients.consumer import ConsumerHandler
+from popmq_proxy.rpc.clients.count_reports import CountReportsHandler
 from popmq_proxy.rpc.clients.membership import MembershipHandler
 from popmq_proxy.rpc.clients.offsets import OffsetsHandler
 from popmq_proxy.rpc.clients.pull import PullHandler
@@ -42,6 +45,7 @@ from popmq_proxy.rpc.clients.queue_lock import QueueLockHandler
 from popmq_proxy.rpc.clients.route import RouteHandler
 from popmq_proxy.rpc.clients.send_back import SendBackHandler
 from popmq_proxy.rpc.messages.ack import AckHandler
+from popmq_proxy.rpc.messages.delayed import DelayedHandler
 from popmq_proxy.rpc.messages.recall import RecallHandler
 from popmq_proxy.rpc.messages.receive import ReceiveHandler
 from popmq_proxy.rpc.messages.send import SendHandler
@@ -50,6 +54,7 @@ from popmq_proxy.rpc.messages.transaction_checks import TransactionChecksHandler
 from popmq_proxy.rpc.shared.answer import Answer
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 from popmq_proxy.rpc.shared.heartbeats import Heartbeats
+from popmq_proxy.rpc.shared.proxy_report import ProxyReporter
 
 Unary = Callable[[CallContext, Any], Awaitable[Any]]
 
@@ -57,6 +62,15 @@ UNSUPPORTED_UNARY = {
     "SyncLiteSubscription": service.SyncLiteSubscriptionResponse,
 }
 """RPCs answered with the status NOT_IMPLEMENTED, and the response that carries it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ToldHandlers:
+    """Handlers of what proxies tell of themselves and of each other."""
+
+    cluster: ClusterHandler
+    settings: SettingsHandler
+    audit_lines: AuditLinesHandler
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +90,9 @@ class Methods:
     transactions: TransactionsHandler
     checks: TransactionChecksHandler
     find: FindHandler
+    delayed: DelayedHandler
     reset: ResetHandler
     explain: ExplainHandler
-    cluster: ClusterHandler
     replicas: ReplicasHandler
     peers: PeersHandler
     export: ExportHandler
@@ -89,6 +103,7 @@ class Methods:
     audit: AuditTrail
     users: UsersHandler
     acls: AclsHandler
+    told: ToldHandlers
 
 
 def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
@@ -97,7 +112,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     heartbeats, transactions = Heartbeats(upstream), TransactionsHandler(upstream)
     client = ClientHandler(upstream, heartbeats)
     offsets, pull = OffsetsHandler(upstream), PullHandler(upstream)
-    receive = ReceiveHandler(upstream)
+    receive, counts = ReceiveHandler(upstream), CountReportsHandler(upstream)
     unary: dict[str, tuple[Unary, type[Any]]] = {
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
@@ -120,6 +135,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "Join": (MembershipHandler(upstream, route).join, consumer.JoinResponse),
         "FixStart": (offsets.fix_start, consumer.FixStartResponse),
         "SendBack": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
+        "ReportCounts": (counts.report_counts, consumer.ReportCountsResponse),
         "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
         "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),
@@ -145,9 +161,9 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         transactions=transactions,
         checks=TransactionChecksHandler(upstream),
         find=FindHandler(upstream),
+        delayed=DelayedHandler(upstream),
         reset=ResetHandler(upstream),
         explain=ExplainHandler(upstream),
-        cluster=ClusterHandler(upstream, metrics),
         replicas=ReplicasHandler(upstream),
         peers=PeersHandler(upstream),
         export=ExportHandler(upstream),
@@ -158,6 +174,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         audit=audit,
         users=UsersHandler(upstream, tables),
         acls=AclsHandler(tables, upstream.config),
+        told=_told(upstream, metrics, audit),
     )
 
 
@@ -168,6 +185,16 @@ def _access(upstream: Upstream, metrics: ProxyMetrics) -> tuple[AccessTables, Au
     lines = lines_to(config.audit_log, config.audit_log_bytes_max)
     audit = AuditTrail(upstream.clock, lines, metrics.count_refusal)
     return tables, audit, Guard(upstream, tables, audit)
+
+
+def _told(upstream: Upstream, metrics: ProxyMetrics, audit: AuditTrail) -> ToldHandlers:
+    reporter = ProxyReporter(upstream, audit.tail)
+    cluster = ClusterHandler(upstream, metrics, reporter)
+    return ToldHandlers(
+        cluster=cluster,
+        settings=SettingsHandler(upstream, cluster, reporter),
+        audit_lines=AuditLinesHandler(upstream, cluster, reporter),
+    )
 
 
 def _guarded(guard: Guard, name: str, handler: Unary) -> Unary:

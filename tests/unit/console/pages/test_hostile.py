@@ -34,6 +34,55 @@ def stored_message(evil: str) -> admin.StoredMessage:
     )
 
 
+def told_of_services(evil: str) -> dict[str, Any]:
+    return {
+        "ListDelayed": admin.ListDelayedResponse(
+            messages=[
+                admin.DelayedMessage(
+                    broker=evil,
+                    topic=evil,
+                    message_id=evil,
+                    due_ms=1,
+                    keys=[evil],
+                    tag=evil,
+                    recall_handle=evil,
+                )
+            ],
+            cursor=evil,
+            by_level=1,
+        ),
+        "PeekMessages": admin.PeekMessagesResponse(messages=[stored_message(evil)], scanned=1),
+        "ShowSettings": admin.ShowSettingsResponse(
+            services=[
+                admin.ServiceSettings(
+                    role=evil,
+                    name=evil,
+                    settings=[admin.Setting(name=evil, value=evil, source=evil)],
+                ),
+                admin.ServiceSettings(role=evil, name=evil, failure=evil),
+            ]
+        ),
+        "ListAuditLines": admin.ListAuditLinesResponse(
+            lines=[
+                admin.AuditLine(
+                    at_ms=1,
+                    what=evil,
+                    user=evil,
+                    address=evil,
+                    call=evil,
+                    resource=evil,
+                    outcome=evil,
+                    target=evil,
+                    proxy=evil,
+                )
+            ],
+            more=True,
+            proxies=[admin.AuditedProxy(name=evil, started_ms=1)],
+            silent_brokers=[evil],
+        ),
+    }
+
+
 def cluster(evil: str) -> FakeCluster:
     topic = admin.Topic(name=evil, message_type=evil, queues=1, read_queues=1)
     group = admin.Group(name=evil, max_attempts=1, consume_from=evil)
@@ -97,6 +146,7 @@ def cluster(evil: str) -> FakeCluster:
         ),
         ListAcls=admin.ListAclsResponse(acls=[acl]),
         ListLimits=admin.ListLimitsResponse(limits=[admin.Limits(subject=evil)]),
+        **told_of_services(evil),
     )
 
 
@@ -105,6 +155,7 @@ PAGES = [
     "/topics",
     "/topics?system=1",
     "/topics/t",
+    "/topics/t?sql=a",
     "/topics/t/delete",
     "/groups",
     "/groups/g",
@@ -116,6 +167,7 @@ PAGES = [
     "/message?id=m",
     "/message?topic=t&at=b:0:0",
     "/later",
+    "/recall?topic=t&handle=h&id=i",
     "/cluster",
     "/audit",
     "/access",
@@ -137,7 +189,9 @@ async def test_what_an_address_says_stays_text(evil: str) -> None:
     """Parameters of addresses are another's words too: a link may be sent to somebody."""
     async with browsing(cluster("plain")) as browser:
         names = "q sort page type system peek at queue tag key text state reason id topic group to "
-        names += "cursor how user action resource ip then in"
+        names += (
+            "cursor how user action resource ip then in show trail what before sql cursor handle"
+        )
         for path in ["/", "/topics", "/topics/t", "/groups", "/groups/g", "/later", "/access"]:
             params: dict[str, Any] = dict.fromkeys(names.split(), evil)
             response = await browser.http.get(path, params=params)

@@ -15,7 +15,10 @@ from popmq_pipelines.snapshot import snapshots
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION
 from popmq_pipelines.snapshot.destination import Destination, NoDestination, open_destination
 from popmq_pipelines.snapshot.manifest import MANIFEST
+from popmq_pipelines.snapshot.seal import SEAL
 from popmq_pipelines.snapshot.snapshots import KeptSnapshot
+
+KEY = b"the key of the operator"
 
 
 @pytest.fixture(params=["disk", "fsspec"])
@@ -37,13 +40,17 @@ def log(tmp_path: Path) -> LogWriter:
 
 
 def export(
-    log: LogWriter, destination: Destination, name: str, before: KeptSnapshot | None = None
+    log: LogWriter,
+    destination: Destination,
+    name: str,
+    before: KeptSnapshot | None = None,
+    key: bytes | None = None,
 ) -> KeptSnapshot:
     previous = None
     if before is not None:
         previous = Previous(manifest=before.manifest, manifest_sha256=before.manifest_sha256)
     marks = watermarks.found(log.data_dir)
-    write(log.data_dir, destination, name, marks, snapshot_id=name, previous=previous)
+    write(log.data_dir, destination, name, marks, snapshot_id=name, previous=previous, key=key)
     (made,) = [one for one in snapshots.kept(destination) if one.folder == name]
     return made
 
@@ -179,3 +186,17 @@ def test_another_brokers_unfinished_ones_are_left_alone(tmp_path: Path) -> None:
     for name in ("a-1-2", "a-b-1-2", "b-1-2", "a-notes"):
         (tmp_path / name).mkdir()
     assert snapshots.unfinished(open_destination(str(tmp_path)), "a") == ["a-1-2"]
+
+
+def test_with_a_key_each_must_be_sealed_with_it(log: LogWriter, destination: Destination) -> None:
+    sealed = export(log, destination, "s1", key=KEY)
+    open_one = export(log, destination, "s2")
+    assert snapshots.verify(destination, sealed, KEY) == []
+    assert snapshots.verify(destination, sealed) == []
+    assert snapshots.verify(destination, open_one) == []
+    assert snapshots.verify(destination, sealed, b"another key, as long") == [
+        f"{SEAL} is not of this manifest and this key"
+    ]
+    assert snapshots.verify(destination, open_one, KEY) == [
+        f"{SEAL} is missing: the snapshot was written without the key"
+    ]

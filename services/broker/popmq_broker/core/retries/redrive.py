@@ -40,6 +40,7 @@ _LEFT_OUT: Final = frozenset(
         names.RETRY_TOPIC,
         names.ORIGIN_MESSAGE_ID,
         names.RETRIED_IN_PLACE,
+        names.DLQ_CAUSE,
         names.UNCOUNTED,
     }
 )

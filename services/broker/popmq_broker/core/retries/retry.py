@@ -9,6 +9,7 @@ queue, offsets, store time, and in these properties:
     __ORIGIN_QUEUE_ID        of a message group's message: the queue it was sent to
     __UNCOUNTED              how often it was given back without being counted, if it was
     DLQ_ORIGIN_TOPIC, DLQ_ORIGIN_MESSAGE_ID, DLQ_REASON, DLQ_ATTEMPTS     dead letters only
+    __DLQ_CAUSE              dead letters only: `DeadLetterCause`, for the audit
 
 A copy is the first half of a pair: the ack record that ends the old lease follows it directly in
 the log. So is a dead letter that is sent again, with the record that marks it
@@ -23,6 +24,7 @@ a delayed message was due (TIMER_DELIVER_MS) stays until the last attempt: consu
 """
 
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import Final
 
 from popmq_broker.core.retries.deliveries import MAX_DELIVERIES_DEFAULT, handed_out, why_dead
@@ -50,6 +52,15 @@ _LEFT_OUT_OF_RETRIES: Final = LEFT_OUT - {names.DELIVER_MS}
 _FIRST_OF_PAIR: Final = tuple(
     f"{name}{names.NAME_END}".encode() for name in (names.FIRST_POP_TIME, names.REDRIVE_OF)
 )
+
+
+class DeadLetterCause(StrEnum):
+    """Which rule made a message a dead letter; the reason is what people say of it."""
+
+    ATTEMPTS = "attempts"  # the group's maximum is used up
+    DELIVERIES = "deliveries"  # given back uncounted until the ceiling of hand-outs
+    REJECTED = "rejected"  # its consumer asked for it
+    MISSED = "missed"  # of a FIFO group: unreadable in its turn, and readable later
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +94,14 @@ def retry_or_dead_letter(
     if not counted and often >= max_hand_outs:
         reason = why_dead(often, attempts, reason)
     if attempts >= max_attempts if counted else often >= max_hand_outs:
-        return dead_letter(record, group=group, topic=topic, pop_time_ms=pop_time_ms, reason=reason)
+        return dead_letter(
+            record,
+            group=group,
+            topic=topic,
+            pop_time_ms=pop_time_ms,
+            cause=DeadLetterCause.ATTEMPTS if counted else DeadLetterCause.DELIVERIES,
+            reason=reason,
+        )
     kept = _kept(record, pop_time_ms, _LEFT_OUT_OF_RETRIES)
     if counted and reason:
         kept[names.RETRY_REASON] = reason
@@ -102,6 +120,7 @@ def dead_letter(
     group: str,
     topic: str,
     pop_time_ms: int,
+    cause: DeadLetterCause,
     attempts: int | None = None,
     uncounted: int = 0,
     reason: str = "",
@@ -116,6 +135,7 @@ def dead_letter(
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY, "")
     kept[DLQ_REASON] = reason or last_reason or REASON_ATTEMPTS
     kept[DLQ_ATTEMPTS] = str(attempts or record.reconsume_times + 1)
+    kept[names.DLQ_CAUSE] = cause.value
     return Copy(topic=dead_letter_topic(group), properties=names.encode(kept), reconsume_times=0)
 
 

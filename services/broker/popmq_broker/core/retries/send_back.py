@@ -32,7 +32,13 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from popmq_broker.core.retries.deliveries import MAX_DELIVERIES_DEFAULT, handed_out, why_dead
-from popmq_broker.core.retries.retry import DLQ_ATTEMPTS, DLQ_REASON, LEFT_OUT, REASON_ATTEMPTS
+from popmq_broker.core.retries.retry import (
+    DLQ_ATTEMPTS,
+    DLQ_REASON,
+    LEFT_OUT,
+    REASON_ATTEMPTS,
+    DeadLetterCause,
+)
 from popmq_broker.core.timers.timer_levels import RETRY_FIRST
 from popmq_common.records import properties as names
 from popmq_common.records.names import DEAD_LETTER_PREFIX, classic_retry_topic, dead_letter_topic
@@ -134,6 +140,7 @@ def _dead(kept: dict[str, str], record: Record, failure: ConsumerFailure, group:
     kept[names.DLQ_ORIGIN_MESSAGE_ID] = kept.get(names.UNIQ_KEY) or kept[names.ORIGIN_MESSAGE_ID]
     kept[DLQ_REASON] = failure.reason or default
     kept[DLQ_ATTEMPTS] = str(failure.attempts or record.reconsume_times + 1)
+    kept[names.DLQ_CAUSE] = _cause(failure).value
     if failure.attempts:
         kept[names.RETRIED_IN_PLACE] = "true"
     return Back(
@@ -143,6 +150,12 @@ def _dead(kept: dict[str, str], record: Record, failure: ConsumerFailure, group:
         properties=names.encode(kept),
         reconsume_times=0,
     )
+
+
+def _cause(failure: ConsumerFailure) -> DeadLetterCause:
+    if failure.level < 0:
+        return DeadLetterCause.REJECTED
+    return DeadLetterCause.ATTEMPTS if failure.counted else DeadLetterCause.DELIVERIES
 
 
 def _offset_id(record: Record) -> str:

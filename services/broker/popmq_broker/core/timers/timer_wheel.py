@@ -79,6 +79,8 @@ class Wheel:
         self._opened = [0, 0]
         """Per tier but the last: the first bucket number that is not spread, nor has been."""
         self.message_count = 0
+        self.moved_count = 0
+        """Entries that came into a finer bucket, since the start."""
         self.mark_count = 0
         """Marks of recalls, which stay until the time of what they recalled."""
 
@@ -143,6 +145,7 @@ class Wheel:
                 before = len(bucket)
                 self._place(bucket.take(count))
                 count -= before - len(bucket)
+                self.moved_count += before - len(bucket)
                 if len(bucket):
                     return False
                 del self._tiers[tier][heapq.heappop(numbers)]

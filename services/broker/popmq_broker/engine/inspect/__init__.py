@@ -1,1 +1,1 @@
-"""Answers to operators: explain, find, figures, inspection, export."""
+"""Answers to operators: explain, find, figures, inspection, export, settings."""

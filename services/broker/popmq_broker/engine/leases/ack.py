@@ -18,6 +18,7 @@ from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack
+from popmq_broker.core.retries.retry import DeadLetterCause
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import append_behind, before_end
@@ -123,7 +124,7 @@ class Ack:
         held = self._find(request)
         if held is not None:
             queue, offset = held
-            self._revive.forward(queue, offset, reason)
+            self._revive.forward(queue, offset, DeadLetterCause.REJECTED, reason)
         await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 

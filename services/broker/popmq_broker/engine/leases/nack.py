@@ -9,6 +9,7 @@ after the last delivery, goes to the dead letters at once.
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack, NackKind, clean_reason
 from popmq_broker.core.retries.deliveries import why_dead
+from popmq_broker.core.retries.retry import DeadLetterCause
 from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.runtime import Runtime
@@ -63,16 +64,16 @@ class Nacks:
     ) -> None:
         group = self._catalog_state.group(queue.key.group)
         attempts, handed_out = self._revive.deliveries(queue, offset)
-        reason: str | None = None
+        dead: tuple[DeadLetterCause, str] | None = None
         match nack.kind:
             case NackKind.FATAL:
-                reason = nack.reason or REASON_FATAL
+                dead = DeadLetterCause.REJECTED, nack.reason or REASON_FATAL
             case NackKind.COUNTED if attempts >= group.max_attempts:
-                reason = nack.reason
+                dead = DeadLetterCause.ATTEMPTS, nack.reason
             case NackKind.UNCOUNTED if handed_out >= group.max_hand_outs:
-                reason = why_dead(handed_out, attempts, nack.reason)
-        if reason is not None:
-            self._revive.forward(queue, offset, reason)
+                dead = DeadLetterCause.DELIVERIES, why_dead(handed_out, attempts, nack.reason)
+        if dead is not None:
+            self._revive.forward(queue, offset, *dead)
             return
         if delay_ms == AS_THE_POLICY_SAYS:
             delay_ms = group.retry_policy.delay_ms(attempts)

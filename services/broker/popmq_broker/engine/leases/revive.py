@@ -18,7 +18,12 @@ from popmq_broker.core.leases.grant import Lease
 from popmq_broker.core.leases.leases import Due, GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import NackKind
 from popmq_broker.core.retries.deliveries import handed_out, why_dead
-from popmq_broker.core.retries.retry import Copy, dead_letter, retry_or_dead_letter
+from popmq_broker.core.retries.retry import (
+    Copy,
+    DeadLetterCause,
+    dead_letter,
+    retry_or_dead_letter,
+)
 from popmq_broker.core.store.damage import Passer
 from popmq_broker.core.store.disk_pause import DiskPause
 from popmq_broker.engine.catalog.topics import Topics
@@ -109,11 +114,13 @@ class Revive:
             record = None
         return (1, 1) if record is None else (record.reconsume_times + 1, handed_out(record))
 
-    def forward(self, queue: GroupQueueState, queue_offset: int, reason: str) -> int:
+    def forward(
+        self, queue: GroupQueueState, queue_offset: int, cause: DeadLetterCause, reason: str
+    ) -> int:
         """Move one leased message to the dead letters; returns the log's end behind it."""
         lease = queue.leases[queue_offset]
         runtime, lease_state = self._runtime, self._lease_state
-        drafts = self._dead_letter(queue, queue_offset, lease, reason)
+        drafts = self._dead_letter(queue, queue_offset, lease, cause, reason)
         ahead = before_end(queue, [lease])
         appended = append_behind(runtime, lease_state, ahead, drafts, runtime.clock.now_ms())
         self._settle(queue, [(queue_offset, lease)])
@@ -121,7 +128,12 @@ class Revive:
         return appended[-1].end_offset
 
     def _dead_letter(
-        self, queue: GroupQueueState, queue_offset: int, lease: Lease, reason: str
+        self,
+        queue: GroupQueueState,
+        queue_offset: int,
+        lease: Lease,
+        cause: DeadLetterCause,
+        reason: str,
     ) -> list[Draft]:
         """The pair that ends the lease; the ack record alone when the message is gone."""
         drafts = []
@@ -134,6 +146,7 @@ class Revive:
                 group=group,
                 topic=topic,
                 pop_time_ms=lease.grant.pop_time_ms,
+                cause=cause,
                 attempts=None if entry is None else entry.attempts,
                 uncounted=0 if entry is None else entry.handed_out - entry.attempts,
                 reason=reason or ("" if entry is None else entry.reason),
@@ -265,7 +278,9 @@ class Revive:
         drafts: list[Draft] = []
         for offset, lease in leases:
             if offset in dead:
-                drafts += self._dead_letter(queue, offset, lease, dead[offset])
+                counts = counted and _counts(lease)
+                cause = DeadLetterCause.ATTEMPTS if counts else DeadLetterCause.DELIVERIES
+                drafts += self._dead_letter(queue, offset, lease, cause, dead[offset])
         if drafts:
             runtime.store.append(drafts, runtime.clock.now_ms(), system=True)
         for offset, lease in leases:

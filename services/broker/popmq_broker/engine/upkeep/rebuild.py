@@ -20,7 +20,7 @@ from dataclasses import dataclass, field
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.grant import Grant
 from popmq_broker.core.leases.leases import GroupQueueState
-from popmq_broker.core.retries.retry import dead_letter, retry_or_dead_letter
+from popmq_broker.core.retries.retry import DeadLetterCause, dead_letter, retry_or_dead_letter
 from popmq_broker.core.store.damage import Passer, Queue
 from popmq_broker.core.store.ranges import Range, Ranges
 from popmq_broker.engine.catalog.topics import Topics
@@ -243,7 +243,12 @@ class Rebuilds:
         grant = Grant(offset, now_ms, 0, 0, 0, 1)
         if queue.fifo_queue is not None:
             copy = dead_letter(
-                record, group=group.name, topic=topic, pop_time_ms=now_ms, reason=FIFO_REASON
+                record,
+                group=group.name,
+                topic=topic,
+                pop_time_ms=now_ms,
+                cause=DeadLetterCause.MISSED,
+                reason=FIFO_REASON,
             )
         else:
             copy = retry_or_dead_letter(
@@ -252,6 +257,7 @@ class Rebuilds:
                 topic=topic,
                 pop_time_ms=now_ms,
                 max_attempts=group.max_attempts,
+                max_hand_outs=group.max_hand_outs,
                 counted=False,
             )
         self._topics.ensure_system_copy_target(copy.topic)

@@ -1,17 +1,20 @@
-"""/access: users, what they may do, a decision tried out, and what was changed from here."""
+"""/access: users, what they may do, a decision tried out, and what was changed or refused."""
 
-from typing import Final
+from typing import Any, Final
 
 from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_console.pages.topic import check_name
 from popmq_console.reading.commands import command
-from popmq_console.reading.sheets import Column, asked, sheet
+from popmq_console.reading.sheets import QUERY_CHARS_MAX, Column, asked, sheet
 from popmq_console.visit import CLUSTER, FormRefused, Visit
 from popmq_readings.access_words import ACTIONS, KINDS, entry_text, known
 
 USER_CHANGES: Final = ("enable", "disable", "rotate", "drop-old", "delete")
+LINES_SHOWN: Final = 50
+LINE_KINDS: Final = {"": "all", "change": "changes", "refused": "refusals"}
+TIME_DIGITS_MAX: Final = 15
 COLUMNS: Final[dict[str, Column[admin.User]]] = {
     "name": lambda one: one.username,
     "type": lambda one: one.type,
@@ -40,9 +43,26 @@ async def access(visit: Visit) -> Response:
         standing=visit.standing,
         actions=ACTIONS,
         kinds=KINDS,
+        trail=await _trail(visit),
+        kinds_of_line=LINE_KINDS,
         changes=visit.console.changes.all() if await _may_see_changes(visit) else None,
         may_update=await visit.may_change(CLUSTER, "Update"),
     )
+
+
+async def _trail(visit: Visit) -> Any:
+    """Changes and refusals at every proxy, as the address asks; None: this visitor may not know, or
+    the server is older. Raises `CallFailed`."""
+    given = visit.parameters
+    what, before = given.get("what", ""), given.get("before", "")
+    is_time = before.isascii() and before.isdigit() and len(before) <= TIME_DIGITS_MAX
+    request = admin.ListAuditLinesRequest(
+        what=what if what in LINE_KINDS else "",
+        text=given.get("trail", "").strip()[:QUERY_CHARS_MAX],
+        before_ms=int(before) if is_time else 0,
+        count_max=LINES_SHOWN,
+    )
+    return await visit.ask_or_none("ListAuditLines", request)
 
 
 async def _may_see_changes(visit: Visit) -> bool:

@@ -1,6 +1,8 @@
-"""/cluster: brokers, proxies, nameservers, disks, and what this console was told."""
+"""/cluster: brokers, proxies, nameservers, disks, and settings: of these, and of this console."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Final
 
 from starlette.responses import Response
 
@@ -10,10 +12,23 @@ from popmq_console.config import ConsoleConfig
 from popmq_console.pages.topic import check_name
 from popmq_console.reading.calls import CallFailed, Failure
 from popmq_console.reading.commands import command
+from popmq_console.reading.sheets import Column, Sheet, asked, sheet
 from popmq_console.visit import CLUSTER, FormRefused, Visit
+from popmq_readings.settings_view import SettingRow, SettingsView, chosen_rows, settings_view
 from popmq_readings.times import duration_text
 
 PERMISSIONS = ("read", "read-write")
+SETTINGS_KEPT_MS: Final = 10_000
+"""They change with a restart alone."""
+SHOWS: Final = {
+    "": "all",
+    "changed": "not the default",
+    "differing": "different, and should not be",
+}
+COLUMNS: Final[Mapping[str, Column[SettingRow]]] = {
+    "role": lambda row: row.role,
+    "name": lambda row: row.name,
+}
 
 
 async def cluster(visit: Visit) -> Response:
@@ -21,16 +36,37 @@ async def cluster(visit: Visit) -> Response:
     view, state = await look(visit), await inspected(visit)
     if view is None or state is None:
         raise CallFailed(Failure.DENIED, "the cluster's figures need Get on the cluster")
+    settings = await cluster_settings(visit)
     figures = {answer.name: answer.figures for answer in view.brokers}
     return visit.page(
         "cluster.html",
         area="/cluster",
         view=view,
         brokers=[(one, figures.get(one.name)) for one in state.brokers],
-        settings=settings_of(visit.console.config),
+        settings=settings,
+        sheet=settings and _settings_sheet(visit.parameters, settings.rows),
+        shows=SHOWS,
+        own_settings=settings_of(visit.console.config),
         standing=visit.standing,
         may_update=await visit.may_change(CLUSTER, "Update"),
     )
+
+
+async def cluster_settings(visit: Visit) -> SettingsView | None:
+    """None: this visitor may not know, or the server is older. Raises `CallFailed`."""
+    request = admin.ShowSettingsRequest()
+    told = await visit.ask_or_none("ShowSettings", request, kept_ms=SETTINGS_KEPT_MS)
+    return None if told is None else settings_view(told.services)
+
+
+def _settings_sheet(parameters: Mapping[str, str], rows: Sequence[SettingRow]) -> Sheet[SettingRow]:
+    """What the address asks for."""
+    show = parameters.get("show", "")
+    text = parameters.get("q", "").strip()
+    found = chosen_rows(rows, text, changed=show == "changed", differing=show == "differing")
+    wanted = replace(asked(parameters, list(COLUMNS), "role"), query="")
+    cut = sheet(found, wanted, COLUMNS, lambda row: row.name)
+    return replace(cut, asked=replace(cut.asked, query=text), unfiltered=len(rows))
 
 
 def settings_of(config: ConsoleConfig) -> Mapping[str, tuple[object, str]]:
@@ -44,6 +80,7 @@ def settings_of(config: ConsoleConfig) -> Mapping[str, tuple[object, str]]:
         "address": (f"{config.host}:{config.port}", "--host, --port"),
         "path prefix": (config.path_prefix or "none", "--path-prefix"),
         "masks": (str(len(config.masks)) if config.masks else "none", "--mask-file"),
+        "Protobuf types": (str(len(config.protobuf) or "none"), "--descriptors, --topic-type"),
         "audit reports": (config.audit_dir or "none", "--audit-dir"),
         "host names": (", ".join(config.allowed_hosts) or "addresses alone", "--allowed-host"),
         "read-only": ("yes" if config.read_only else "no", "--read-only"),

@@ -96,6 +96,17 @@ def _locks(request: Any, stored: Stored) -> list[Need]:
     return [group(stored(request.group), *SUB), *(topic(name, *SUB) for name in sorted(topics))]
 
 
+def _counts(request: Any, stored: Stored) -> list[Need]:
+    """As to send and to receive what is counted."""
+    own = [row for row in request.rows if not row.group.name]
+    taken = [row for row in request.rows if row.group.name]
+    return [
+        *sent_to(stored(row.topic) for row in own),
+        *(topic(name, *SUB) for name in sorted({stored(row.topic) for row in taken})),
+        *(group(name, *SUB) for name in sorted({stored(row.group) for row in taken})),
+    ]
+
+
 def _nothing(request: Any, stored: Stored) -> list[Need]:
     """To be known suffices."""
     return []
@@ -175,6 +186,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (CONSUMER, "SendBack"): _consume(*SUB),
     (CONSUMER, "LockQueues"): _locks,
     (CONSUMER, "Receive"): _consume(*SUB),
+    (CONSUMER, "ReportCounts"): _counts,
     (ADMIN, "CreateTopic"): _on_topic("topic.name", Action.CREATE),
     (ADMIN, "UpdateTopic"): _on_topic("name", Action.UPDATE),
     (ADMIN, "SpreadTopics"): _on_topic("name", Action.UPDATE),
@@ -216,5 +228,9 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (ADMIN, "TestAccess"): _test_access,
     (ADMIN, "SetLimits"): _on_cluster(Action.UPDATE),
     (ADMIN, "ListLimits"): _on_cluster(Action.GET),
+    (ADMIN, "ShowSettings"): _on_cluster(Action.GET),
+    (ADMIN, "ListAuditLines"): _on_cluster(Action.GET),
+    (ADMIN, "ListDelayed"): _on_topic("topic", Action.GET),
+    (ADMIN, "PeekMessages"): _find,
 }
 """By (service, RPC). Telemetry is looked at command by command (rpc/access/guard.py)."""

@@ -6,6 +6,9 @@
 
 Never a secret, a signature or a body. Refusals of one kind (user, address, call, resource) are
 written at most once a minute, with the number of those since.
+
+The last lines stay in memory, whether a file is written or not: operators read those of all proxies
+through any of them (rpc/access/audit_lines.py).
 """
 
 import json
@@ -22,6 +25,8 @@ from popmq_common.errors import PopMQError
 from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
 from popmq_common.process.private_files import opened_privately
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.access.audit_tail import AuditTail
 from popmq_proxy.core.access.model import Need
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -40,9 +45,15 @@ Handler = Callable[[CallContext, Any], Awaitable[Any]]
 
 class AuditTrail:
     def __init__(
-        self, clock: Clock, lines: logging.Handler | None, count: Callable[[], None]
+        self,
+        clock: Clock,
+        lines: logging.Handler | None,
+        count: Callable[[], None],
+        tail: AuditTail | None = None,
     ) -> None:
-        """`lines`: where they go; None: nowhere. `count` is called at each refusal."""
+        """`lines`: where they go beside memory; None: nowhere. `count` is called at each
+        refusal."""
+        self.tail = AuditTail() if tail is None else tail
         self._clock = clock
         self._lines = lines
         self._count = count
@@ -51,8 +62,6 @@ class AuditTrail:
 
     def refused(self, user: str, address: str, call: str, resource: str, reason: str) -> None:
         self._count()
-        if self._lines is None:
-            return
         kind, now_ms = (user, address, call, resource), self._clock.now_ms()
         written_ms, since = self._refusals.pop(kind, (now_ms - EVERY_MS, 0))
         if now_ms - written_ms < EVERY_MS:
@@ -67,8 +76,6 @@ class AuditTrail:
         self, call: str, handler: Handler, needs: Callable[[Any], Iterable[Need]]
     ) -> Handler:
         """`handler`, whose calls are written with their outcome."""
-        if self._lines is None:
-            return handler
 
         async def recorded(ctx: CallContext, request: Any) -> Any:
             outcome = "failed"
@@ -96,9 +103,8 @@ class AuditTrail:
         outcome: str,
         **more: int | str,
     ) -> None:
-        if self._lines is None:
-            return
-        at = datetime.fromtimestamp(self._clock.now_ms() / 1_000, UTC)
+        now_ms = self._clock.now_ms()
+        at = datetime.fromtimestamp(now_ms / 1_000, UTC)
         fields: dict[str, int | str] = {
             "at": at.isoformat(timespec="milliseconds"),
             "what": what,
@@ -109,11 +115,14 @@ class AuditTrail:
             "outcome": outcome,
             **more,
         }
-        short = {
+        short: dict[str, Any] = {
             name: value[:LINE_CHARS_MAX] if isinstance(value, str) else value
             for name, value in fields.items()
         }
-        self._lines.emit(logging.makeLogRecord({"msg": json.dumps(short)}))
+        if self._lines is not None:
+            self._lines.emit(logging.makeLogRecord({"msg": json.dumps(short)}))
+        del short["at"]
+        self.tail.add(link.AuditLine(at_ms=now_ms, **short))
 
     def close(self) -> None:
         if self._lines is not None:

@@ -18,17 +18,20 @@ from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.admin.replicas import groups_of
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
+from popmq_proxy.rpc.shared.proxy_report import ProxyReporter
 
 PRESENCE_S: Final = 5.0
 """The brokers take a proxy for gone after three times as long (core/catalog/proxies.py)."""
+BIND_S: Final = 0.05
 TIMEOUT_MS: Final = 3_000
 """A broker that is slower is told as one that does not answer."""
 _ANY: Final = {"0.0.0.0", "::", ""}
 
 
 class ClusterHandler:
-    def __init__(self, upstream: Upstream, metrics: ProxyMetrics) -> None:
+    def __init__(self, upstream: Upstream, metrics: ProxyMetrics, reporter: ProxyReporter) -> None:
         self._upstream = upstream
+        self._reporter = reporter
         self._metrics = metrics
         self._version = version("popmq")
         self._started_ms = upstream.clock.now_ms()
@@ -36,10 +39,11 @@ class ClusterHandler:
         """The last report; before the first one, the start."""
 
     async def run(self) -> None:
-        """Tell the brokers of this proxy, for ever."""
+        """Tell the brokers of this proxy, for ever. Its port is a part of what it is called."""
         while True:
-            await self._tell()
-            await asyncio.sleep(PRESENCE_S)
+            if is_bound := self._upstream.port != 0:
+                await self._tell()
+            await asyncio.sleep(PRESENCE_S if is_bound else BIND_S)
 
     async def _tell(self) -> None:
         """What goes wrong is told by the calls that clients wait for; an older broker does not
@@ -55,14 +59,30 @@ class ClusterHandler:
             if isinstance(failed, BaseException) and not isinstance(failed, PopMQError):
                 raise failed
         self._reported = own
+        names = [one.name for one in brokers]
+        await self._reporter.tell(self.own_id, self.own_name, names)
+
+    @property
+    def own_id(self) -> str:
+        """Of this process among all proxies."""
+        return f"{self._address}/{socket.gethostname()}/{os.getpid()}"
+
+    @property
+    def own_name(self) -> str:
+        """As people call it."""
+        return self._upstream.config.name or self._address
+
+    @property
+    def _address(self) -> str:
+        config = self._upstream.config
+        host = socket.gethostname() if config.host in _ANY else config.host
+        return f"{host}:{self._upstream.port}"
 
     def _own(self) -> admin.ProxyFigures:
-        upstream = self._upstream
-        host = socket.gethostname() if upstream.config.host in _ANY else upstream.config.host
-        address = f"{host}:{upstream.port}"
+        upstream, address = self._upstream, self._address
         calls, failed = self._metrics.totals()
         return admin.ProxyFigures(
-            id=f"{address}/{socket.gethostname()}/{os.getpid()}",
+            id=self.own_id,
             address=address,
             version=self._version,
             now_ms=upstream.clock.now_ms(),

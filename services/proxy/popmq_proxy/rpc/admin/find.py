@@ -13,6 +13,8 @@ COUNT_MAX: Final = 64
 HEAD_BYTES: Final = 256
 """Of a body, when nobody asks for all of it."""
 WHOLE_BYTES: Final = 1 << 40
+PEEK_COUNT_DEFAULT: Final = 25
+PEEK_SCANNED_DEFAULT: Final = 1_000
 TIMEOUT_MS: Final = 15_000
 """A broker may have to bring its index up to date first."""
 
@@ -59,6 +61,37 @@ class FindHandler:
         replies = await self._ask(link.Call(get_message=call), request.topic, request.broker)
         return admin.GetMessageResponse(messages=_merged(replies))
 
+    async def peek(
+        self, ctx: CallContext, request: admin.PeekMessagesRequest
+    ) -> admin.PeekMessagesResponse:
+        """Raises `BrokerNotFound`, `TopicNotFound`, `IllegalFilter`, `BadRequest`."""
+        if not request.broker:
+            raise BadRequest(reason="say which broker's queue is looked through")
+        if request.tag and request.sql:
+            raise BadRequest(reason="filter by tag or by SQL, not by both")
+        await self._upstream.registered(request.broker)
+        call = link.PeekMessages(
+            topic=request.topic,
+            queue_id=request.queue_id,
+            offset=request.offset,
+            backwards=request.backwards,
+            filter_kind=_filter_kind(request),
+            filter_expression=request.sql or request.tag,
+            count_max=request.count_max or PEEK_COUNT_DEFAULT,
+            scanned_max=request.scanned_max or PEEK_SCANNED_DEFAULT,
+            system=request.system,
+            body_bytes_max=WHOLE_BYTES if request.whole else HEAD_BYTES,
+        )
+        wanted = link.Call(peek_messages=call)
+        found = (await self._upstream.call(request.broker, wanted, TIMEOUT_MS)).peek_messages
+        return admin.PeekMessagesResponse(
+            messages=[_message(request.broker, one) for one in found.messages],
+            scanned=found.scanned,
+            next_offset=found.next_offset,
+            more=found.more,
+            unreadable=found.unreadable,
+        )
+
     async def _ask(
         self, call: link.Call, topic: str, only: str = ""
     ) -> dict[str, link.FoundMessages]:
@@ -75,6 +108,12 @@ class FindHandler:
         if not replies:
             raise TopicNotFound(topic=topic)
         return replies
+
+
+def _filter_kind(request: admin.PeekMessagesRequest) -> "link.FilterKind.ValueType":
+    if request.sql:
+        return link.FILTER_KIND_SQL
+    return link.FILTER_KIND_TAG if request.tag else link.FILTER_KIND_ALL
 
 
 def _merged(replies: dict[str, link.FoundMessages]) -> list[admin.StoredMessage]:

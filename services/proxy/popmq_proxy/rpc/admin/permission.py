@@ -44,6 +44,7 @@ CHANGES: Final = frozenset(
         "TestAccess",
         "SetLimits",
         "ListLimits",
+        "ListAuditLines",
     }
 )
 LOOKS: Final = frozenset(
@@ -60,6 +61,9 @@ LOOKS: Final = frozenset(
         "Inspect",
         "ShowCluster",
         "ShowReplicas",
+        "ShowSettings",
+        "ListDelayed",
+        "PeekMessages",
         "ExportStatus",
     }
 )

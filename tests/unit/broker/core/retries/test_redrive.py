@@ -5,7 +5,12 @@ import pytest
 from popmq_broker.core.leases.nack import REASON_CHARS_MAX, clean_reason
 from popmq_broker.core.retries import redrive
 from popmq_broker.core.retries.redrive import Selection
-from popmq_broker.core.retries.retry import dead_letter, is_first_of_pair, retry_or_dead_letter
+from popmq_broker.core.retries.retry import (
+    DeadLetterCause,
+    dead_letter,
+    is_first_of_pair,
+    retry_or_dead_letter,
+)
 from popmq_broker.core.retries.send_back import ConsumerFailure, decide
 from popmq_common.errors import Corrupt
 from popmq_common.records import hosts, properties
@@ -43,7 +48,8 @@ def record(**named: str) -> Record:
 
 def given_up(reason: str = "bad schema") -> Record:
     sent = record(**USERS)
-    copy = dead_letter(sent, group="g", topic="t", pop_time_ms=5, reason=reason)
+    cause = DeadLetterCause.REJECTED
+    copy = dead_letter(sent, group="g", topic="t", pop_time_ms=5, cause=cause, reason=reason)
     return sent._replace(topic=copy.topic, properties=copy.properties, reconsume_times=0)
 
 

@@ -7,6 +7,7 @@ from popmq_broker.core.sends.sent_message import SentMessage, is_repeat, sent_me
 from popmq_common.records import properties as names
 from popmq_common.records.names import HALF_TOPIC, TIMER_TOPIC, dead_letter_topic, retry_topic
 from popmq_common.records.record import Record, SysFlag
+from popmq_common.units import LogOffset, QueueOffset
 
 USUAL = "01AABBCCDDEEFF00110011223300000001"
 
@@ -17,7 +18,8 @@ def properties(message_id: str = USUAL, **more: str) -> bytes:
 
 def record(topic: str, text: bytes, sys_flag: int = 0, body: bytes = b"a") -> Record:
     host = bytes(8)
-    return Record(topic, 0, 0, 0, body, text, sys_flag, 0, 0, host, 0, host, 0)
+    place = 0, QueueOffset(0), LogOffset(0)
+    return Record(topic, *place, body, text, sys_flag, 0, 0, host, 0, host, 0)
 
 
 @pytest.mark.parametrize("message_id", [USUAL, "short", "x" * 200, "ä"])

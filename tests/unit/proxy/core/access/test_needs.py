@@ -19,6 +19,12 @@ SERVICES = {
     CONSUMER: consumer.DESCRIPTOR.services_by_name["Consumer"],
 }
 
+ASK_NOTHING = {
+    *("EndPolls", "Heartbeat", "NotifyClientTermination", "ReportCounts"),
+    *("SendMessage", "TestAccess"),
+}
+"""If they are empty."""
+
 
 def test_every_rpc_of_every_service_has_a_row() -> None:
     """A new RPC without one is refused to all, so it has to be thought about."""
@@ -34,7 +40,7 @@ def test_an_empty_request_asks_for_the_right_or_for_everything(
     (method,) = [one for one in SERVICES[service_name].methods if one.name == name]
     request = GetMessageClass(Default().FindMessageTypeByName(method.input_type.full_name))()
     needs = list(ROWS[service_name, name](request, stored))
-    if name in {"EndPolls", "Heartbeat", "NotifyClientTermination", "SendMessage", "TestAccess"}:
+    if name in ASK_NOTHING:
         assert needs == []  # about the client itself; a send of nothing sends nothing
         return
     assert needs
@@ -50,6 +56,20 @@ def texts(service_name: str, name: str, request: Any) -> set[str]:
         f"{need} {'/'.join(action.value for action in need.actions)}"
         for need in ROWS[service_name, name](request, stored)
     }
+
+
+def test_counts_need_what_sending_and_receiving_needs() -> None:
+    sent = consumer.CountRow(topic=v2.Resource(name="orders"))
+    acked = consumer.CountRow(topic=v2.Resource(name="bills"), group=v2.Resource(name="g"))
+    asked = consumer.ReportCountsRequest(rows=[sent, acked, sent])
+    assert texts(CONSUMER, "ReportCounts", asked) == {
+        *texts(MESSAGING, "SendMessage", sending("orders")),
+        *texts(CONSUMER, "Nack", consumer.NackRequest(topic=acked.topic, group=acked.group)),
+    }
+
+
+def sending(topic: str) -> service.SendMessageRequest:
+    return service.SendMessageRequest(messages=[v2.Message(topic=v2.Resource(name=topic))])
 
 
 def resource(name: str, namespace: str = "") -> v2.Resource:

@@ -55,6 +55,7 @@ EXPECTED = {
     "unanswered_s": None,
     "trace_context": "",
     "observed": None,
+    "counted": False,
 }
 
 

@@ -1,0 +1,1 @@
+"""What clients have counted, against what brokers have."""
