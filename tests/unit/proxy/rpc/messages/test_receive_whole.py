@@ -65,7 +65,7 @@ class Brokers:
         return link.GroupConfig(name=group, fifo=self._fifo)
 
     async def call_there(
-        self, ctx: CallContext, broker: str, call: link.Call, timeout_ms: int
+        self, ctx: CallContext, broker: str, call: link.Call, timeout_ms: int, again: Any
     ) -> link.Reply:
         return await self.call(broker, call, timeout_ms)
 
