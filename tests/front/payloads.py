@@ -1,11 +1,15 @@
 """The requests these tests put on the wire, as bytes of protobuf, and what was answered."""
 
+from itertools import count
+
 from front.stream import Stream
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 
 GRPC_OK = 0
+IDS = count()
+"""Of messages: what is sent under an id that was sent before is not stored again."""
 INVISIBLE_S = 60
 
 
@@ -15,9 +19,9 @@ def send(topic: str, *bodies: bytes) -> bytes:
         v2.Message(
             topic=v2.Resource(name=topic),
             body=body,
-            system_properties=v2.SystemProperties(message_id=f"01{i:02}"),
+            system_properties=v2.SystemProperties(message_id=f"01{next(IDS):08X}"),
         )
-        for i, body in enumerate(bodies)
+        for body in bodies
     ]
     return service.SendMessageRequest(messages=messages).SerializeToString()
 

@@ -1,6 +1,7 @@
 """A standalone in this process and a raw v2 client: what an official client would send, and what
 none would."""
 
+import itertools
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,13 @@ from popmq_broker.config import BrokerConfig
 from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_standalone.app import standalone
+
+IDS = itertools.count(1)
+
+
+def new_message_id() -> str:
+    """What is sent under an id that was sent before is not stored again."""
+    return f"01AB{next(IDS):08X}"
 
 
 @dataclass
@@ -45,7 +53,7 @@ class Raw:
             topic=v2.Resource(name=topic),
             body=body,
             user_properties=properties,
-            system_properties=v2.SystemProperties(**{"message_id": "01AB", **system}),
+            system_properties=v2.SystemProperties(**{"message_id": new_message_id(), **system}),
         )
         response: service.SendMessageResponse = await self.call(
             "SendMessage", service.SendMessageRequest(messages=[message])

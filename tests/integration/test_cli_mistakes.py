@@ -123,8 +123,8 @@ NOT_RUN = {
 }
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 TEXTS = {
-    *("body", "deleted", "keys", "messageId", "name", "removed", "user", "username"),
-    "version",
+    *("body", "deleted", "keys", "messageId", "name", "removed", "target", "user", "username"),
+    *("value", "version"),
 }
 """May be digits."""
 

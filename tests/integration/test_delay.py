@@ -109,8 +109,9 @@ async def test_how_far_ahead_it_may_be(raw: Raw) -> None:
 
 
 async def test_a_recall_says_which_message(raw: Raw) -> None:
+    later = {"seconds": now_ms() // 1000 + 60}
     response = await raw.send(
-        "t", message_type=v2.DELAY, delivery_timestamp={"seconds": now_ms() // 1000 + 60}
+        "t", message_type=v2.DELAY, delivery_timestamp=later, message_id="01AB"
     )
     request = service.RecallMessageRequest(
         topic=v2.Resource(name="t"), recall_handle=response.entries[0].recall_handle

@@ -23,7 +23,9 @@ INDEX = "installs from the package index: test_install.py installs the checkout"
 NOT_RUN = [
     ("README.md", "make quickstart", "makes an environment: make first-message follows it"),
     ("CONTRIBUTING.md", "make help", MINUTES),
+    ("docs/audit.md", "popmq-pipelines counts", JAVA),
     ("docs/audit.md", "popmq-pipelines export", JAVA),
+    ("docs/audit.md", "popmq-pipelines replicas", JAVA),
     ("docs/console.md", "pip install", "test_console_commands.py runs it"),
     ("docs/console.md", "popmq console", "test_console_commands.py starts it"),
     ("docs/deploy.md", "docker compose -f deploy/docker-compose.yml up", DOCKER),

@@ -19,6 +19,7 @@ from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountKey, Counts, CountsT
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import Connection
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
+from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
 
@@ -93,7 +94,8 @@ class CountReporter:
         except PopMQClientError as failed:
             if _is_for_good(failed):
                 self._refused = True
-                log.warning("the server takes no counts for the audit: %s", failed)
+                text = "the server takes no counts for the audit: %s"
+                log.warning(text, failed, extra=fields(None, failed))
             else:
                 log.info("counts for the audit are told again later: %s", failed)
             return False
