@@ -10,8 +10,8 @@ from typing import Any
 from commits import checkout, table
 from compare import prerequisites, results
 from compare.command import BENCH, PERFORMANCE, ROOT
-from compare.failure import BenchFailure
-from compare.progress import Progress, terminate_as_interrupt
+from compare.failure import BenchFailure, status_of
+from compare.progress import Progress
 from compare.record import Record
 from compare.rounds import Bench, Plan
 from compare.servers import Tools
@@ -19,7 +19,7 @@ from compare.systems import EARLIER, Case
 from compare.workloads import ROWS, Length, chosen
 
 NOW, THEN = Case("popmq", "sync"), Case(EARLIER, "sync")
-SLOWER, FAILED, INTERRUPTED = 1, 2, 130
+SLOWER = 1
 WARMUP_S = 5.0
 ROW_WARMUP_S = 0.3
 PAGE = PERFORMANCE / "commits.md"
@@ -28,15 +28,7 @@ ENVIRONMENTS = ROOT / ".venv-commits"
 
 def main(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
-    terminate_as_interrupt()
-    try:
-        return _run(options)
-    except BenchFailure as failure:
-        print(f"commits: {failure}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print("commits: interrupted; the servers are stopped", file=sys.stderr)
-        return INTERRUPTED
+    return status_of("commits", lambda: _run(options))
 
 
 def parser() -> argparse.ArgumentParser:

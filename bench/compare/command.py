@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from compare import prerequisites, record, report, results
-from compare.failure import BenchFailure
-from compare.progress import Progress, spoken, terminate_as_interrupt
+from compare.failure import FAILED, BenchFailure, status_of
+from compare.progress import Progress, spoken
 from compare.rounds import Bench, Plan
 from compare.servers import Tools
 from compare.systems import DEFAULT_CASES, FLUSHES, FULL_CASES, SYSTEMS, Case
@@ -20,21 +20,13 @@ ROOT = Path(__file__).resolve().parents[2]
 BENCH = ROOT / "bench"
 PERFORMANCE = ROOT / "docs" / "performance"
 
-MISSED, FAILED, INTERRUPTED = 1, 2, 130
-"""Exit statuses: a target was missed (with --check); it could not all be run; Ctrl-C."""
+MISSED = 1
+"""Exit status: a target was missed (with --check)."""
 
 
 def main(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
-    terminate_as_interrupt()
-    try:
-        return _run(options)
-    except BenchFailure as failure:
-        print(f"bench: {failure}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print("bench: interrupted; the servers are stopped", file=sys.stderr)
-        return INTERRUPTED
+    return status_of("bench", lambda: _run(options))
 
 
 def parser() -> argparse.ArgumentParser:

@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from compare.failure import BenchFailure
-from compare.progress import terminate_as_interrupt
+from compare.failure import BenchFailure, status_of
 from compare.servers import Tools
 from extremes import backlog, catch_up, console, export, polls, timers, topics
 from extremes.outcome import Outcome
@@ -29,21 +28,17 @@ BENCHMARKS: dict[str, ModuleType] = {
 ALONE = {"timers"}
 """These run an engine of their own; the others load services."""
 
-MISSED, FAILED, INTERRUPTED = 1, 2, 130
-"""Exit statuses: beyond a limit (with --check); it could not be run; Ctrl-C."""
+MISSED = 1
+"""Exit status: beyond a limit (with --check)."""
 
 
 def main(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
-    terminate_as_interrupt()
-    try:
-        outcome = _run(options)
-    except BenchFailure as failure:
-        print(f"extremes: {failure}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print("extremes: interrupted; the servers are stopped", file=sys.stderr)
-        return INTERRUPTED
+    return status_of("extremes", lambda: _main(options))
+
+
+def _main(options: argparse.Namespace) -> int:
+    outcome = _run(options)
     if options.json:
         print(json.dumps(outcome.document(), indent=2))
     else:

@@ -1,16 +1,14 @@
 """`make profile`: starts PopMQ, loads it, samples its processes, writes what was seen."""
 
 import argparse
-import sys
 import time
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from compare.failure import BenchFailure
+from compare.failure import status_of
 from compare.load import Report
-from compare.progress import terminate_as_interrupt
-from extremes.command import BENCH, FAILED, INTERRUPTED, add_common_options, say, tools_of
+from extremes.command import BENCH, add_common_options, say, tools_of
 from extremes.services import Services, services
 from profiling import spy, stacks
 
@@ -31,15 +29,11 @@ LOADS = {
 
 def main(words: Sequence[str]) -> int:
     options = parser().parse_args(words)
-    terminate_as_interrupt()
-    try:
-        print(_run(options))
-    except BenchFailure as failure:
-        print(f"profile: {failure}", file=sys.stderr)
-        return FAILED
-    except KeyboardInterrupt:
-        print("profile: interrupted; the servers are stopped", file=sys.stderr)
-        return INTERRUPTED
+    return status_of("profile", lambda: _main(options))
+
+
+def _main(options: argparse.Namespace) -> int:
+    print(_run(options))
     return 0
 
 

@@ -148,6 +148,12 @@ def number_of(text: str | None) -> int | None:
 
 def value_of(text: bytes, head: bytes) -> str | None:
     """One property, without decoding the others. `head`: its name and `NAME_END`, encoded."""
+    found = bytes_of(text, head)
+    return None if found is None else found.decode("utf-8", "replace")
+
+
+def bytes_of(text: bytes, head: bytes) -> bytes | None:
+    """The same as it stands there."""
     if text.startswith(head):
         start = len(head)
     else:
@@ -157,4 +163,4 @@ def value_of(text: bytes, head: bytes) -> str | None:
             return None
         start = at + len(inside)
     end = text.find(_VALUE_END, start)
-    return text[start : end if end >= 0 else None].decode("utf-8", "replace")
+    return text[start : end if end >= 0 else None]

@@ -47,15 +47,7 @@ def key_of(topic: str, properties: bytes) -> int:
 
 def id_of(properties: bytes) -> bytes:
     """The message id; empty: there is none."""
-    if properties.startswith(_ID):
-        start = len(_ID)
-    else:
-        at = properties.find(_VALUE_END + _ID)
-        if at < 0:
-            return b""
-        start = at + 1 + len(_ID)
-    end = properties.find(_VALUE_END, start)
-    return properties[start : end if end >= 0 else None]
+    return names.bytes_of(properties, _ID) or b""
 
 
 class KnownSends:

@@ -84,5 +84,4 @@ def is_repeat(
 
 def _has(properties: bytes, head: bytes) -> bool:
     """`head` is a name of theirs, not the end of one."""
-    at = properties.find(head)
-    return at >= 0 and names.value_of(properties, head) is not None
+    return names.bytes_of(properties, head) is not None
