@@ -94,7 +94,8 @@ def test_t42_a_receive_without_a_deadline_waits_as_long_as_polls_may(
     )
     began_s = time.perf_counter()
     found = proxy.receive_as_is(request)
-    assert 0.05 <= time.perf_counter() - began_s < 1
+    # an event loop counts in whole milliseconds and may wake up one early
+    assert 0.045 <= time.perf_counter() - began_s < 1
     assert found[0].status.code == v2.MESSAGE_NOT_FOUND
 
 

@@ -118,7 +118,7 @@ async def test_a_stream_that_does_not_end_waits_no_longer_than_told() -> None:
             break
         long_polls.arrived("t", [0])
         await asyncio.sleep(0.003)
-    assert 0.03 <= time.perf_counter() - began < 0.5
+    assert 0.025 <= time.perf_counter() - began < 0.5
 
 
 async def test_as_many_as_a_receive_takes_wait_for_no_further_gap() -> None:
