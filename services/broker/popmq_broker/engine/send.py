@@ -10,7 +10,7 @@ from operator import itemgetter
 from typing import Final, NamedTuple, Protocol
 
 from popmq_broker.core.catalog.tables import PERM_WRITE, TopicConfig
-from popmq_broker.core.sends.known_sends import KnownSends, keys_of
+from popmq_broker.core.sends.known_sends import KnownSends, key_of
 from popmq_broker.core.store.queue_entry import tags_code_of
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.runtime import Runtime
@@ -27,7 +27,7 @@ from popmq_internal.v1 import link_pb2 as link
 _TRANSACTION_BITS: Final = SysFlag.ROLLBACK.value
 _LOG_OFFSET: Final = itemgetter(0)
 """Of an `Appended`."""
-_PROPERTIES: Final = itemgetter(3)
+_PROPERTIES: Final = 3
 """Of a `Draft`. Those of one that waits begin as they were sent, with the message id."""
 
 
@@ -101,8 +101,9 @@ class Send:
             found.append(drafts)
             everything += drafts
             if known.on:
-                # of the drafts, for an attribute of protobuf's is made anew each time it is read
-                keys += keys_of(request.topic, map(_PROPERTIES, drafts))
+                topic = request.topic
+                for draft in drafts:  # protobuf makes an attribute anew each time it is read
+                    keys.append(key_of(topic, draft[_PROPERTIES]))
         if not known.all_new(keys + refused_keys if refused_keys else keys):
             return [self._begin_again(request) for request in requests]
         if not everything:
@@ -212,7 +213,8 @@ class Send:
 
 
 def _keys(request: link.Send | SendCall) -> list[int]:
-    return keys_of(request.topic, [record.properties for record in request.records])
+    topic = request.topic
+    return [key_of(topic, record.properties) for record in request.records]
 
 
 def _check(record: link.OutgoingRecord | OutgoingRecord) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from popmq_broker.core.sends.known_sends import KnownSends, id_of, key_of, keys_of
+from popmq_broker.core.sends.known_sends import KnownSends, id_of, key_of
 from popmq_broker.core.sends.sent_message import StoredSend, is_repeat, sent_message
 from popmq_common.records import properties as names
 from popmq_common.records.names import HALF_TOPIC, TIMER_TOPIC, dead_letter_topic, retry_topic
@@ -39,13 +39,13 @@ def test_a_property_as_long_as_an_id_is_taken_for_one_only_by_its_first_letter()
 
 def test_keys_are_all_new_once() -> None:
     known = KnownSends(100, 1_000)
-    keys = keys_of("t", [properties("a"), properties("b")])
+    keys = [key_of("t", properties(name)) for name in "ab"]
     assert known.all_new(keys)
     assert not known.all_new([keys[0], keys[0]])
     known.add(keys, [10, 20], 0)
     assert [known.find(key) for key in keys] == [10, 20]
     assert not known.all_new(keys[1:])
-    assert known.all_new(keys_of("t", [properties("c")]))
+    assert known.all_new([key_of("t", properties("c"))])
     assert known.find(key_of("t", properties("c"))) is None
 
 
