@@ -89,20 +89,20 @@ class Send:
         refused_keys: list[int] = []
         known, half_count = self._known, 0
         for request in requests:
+            topic, kind = request.topic, request.kind  # protobuf makes them anew each time
             try:
-                drafts = self._drafts(request, half_count)
+                drafts = self._drafts(request, topic, kind, half_count)
             except PopMQError as error:
                 found.append(error)
                 if known.on:
                     refused_keys += _keys(request)
                 continue
-            if request.kind == link.SEND_KIND_HALF:
+            if kind == link.SEND_KIND_HALF:
                 half_count += len(drafts)
             found.append(drafts)
             everything += drafts
             if known.on:
-                topic = request.topic
-                for draft in drafts:  # protobuf makes an attribute anew each time it is read
+                for draft in drafts:
                     keys.append(key_of(topic, draft[_PROPERTIES]))
         if not known.all_new(keys + refused_keys if refused_keys else keys):
             return [self._begin_again(request) for request in requests]
@@ -145,7 +145,7 @@ class Send:
             return self._answer_known(Begun(request.topic, first.queue_id, [], half=half), split)
         new = SendCall(request.topic, request.queue_id, split.fresh, request.kind)
         try:
-            drafts = self._drafts(new, 0)
+            drafts = self._drafts(new, new.topic, new.kind, 0)
         except PopMQError as error:
             return error
         (begun,) = self._append([new], [drafts], drafts, _keys(new))
@@ -163,11 +163,11 @@ class Send:
         places: list[Appended],
         now_ms: int,
     ) -> Begun:
-        first = drafts[0]
-        if request.kind == link.SEND_KIND_HALF:
+        first, kind = drafts[0], request.kind
+        if kind == link.SEND_KIND_HALF:
             self._transactions.stored(drafts, places, now_ms)
             return Begun(first.topic, first.queue_id, places, len(places), half=True)
-        if request.kind != link.SEND_KIND_DELAY:
+        if kind != link.SEND_KIND_DELAY:
             return Begun(first.topic, first.queue_id, places)
         self._timers.on_appended(drafts, places)
         parked = sum(draft.topic != request.topic for draft in drafts)
@@ -185,19 +185,20 @@ class Send:
         reply.queue_id = begun.queue_id
         reply.queue_offset = begun.appended[0].queue_offset
 
-    def _drafts(self, request: link.Send | SendCall, half_count: int) -> list[Draft]:
-        topic = self._catalog_state.topic(request.topic)
+    def _drafts(
+        self, request: link.Send | SendCall, topic_name: str, kind: int, half_count: int
+    ) -> list[Draft]:
+        topic = self._catalog_state.topic(topic_name)
         if not topic.perm & self._catalog_state.perm & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         queue_id = self._queue(topic, request.queue_id)
-        if not request.records:
+        records = request.records
+        if not records:
             raise BadRequest(reason="no message to store")
-        for record in request.records:
-            _check(record)
-        if request.kind == link.SEND_KIND_HALF:
-            return self._transactions.half_drafts(topic, queue_id, request.records, half_count)
-        drafts = [_draft(topic.name, queue_id, record) for record in request.records]
-        if request.kind == link.SEND_KIND_DELAY:
+        drafts = [_draft(topic.name, queue_id, record) for record in records]
+        if kind == link.SEND_KIND_HALF:
+            return self._transactions.half_drafts(topic, queue_id, records, half_count)
+        if kind == link.SEND_KIND_DELAY:
             self._timers.check_room(len(drafts))
             now_ms = self._runtime.clock.now_ms()
             return [self._timers.park(draft, now_ms) for draft in drafts]
@@ -217,29 +218,29 @@ def _keys(request: link.Send | SendCall) -> list[int]:
     return [key_of(topic, record.properties) for record in request.records]
 
 
-def _check(record: link.OutgoingRecord | OutgoingRecord) -> None:
-    """Raises `BadRequest` for what no record of the log can hold, or would mean there."""
-    if len(record.born_host) not in hosts.SIZES_BYTES:
-        raise BadRequest(reason=f"a born_host of {len(record.born_host)} bytes")
-    if len(record.properties) > PROPERTIES_BYTES_MAX:
-        reason = f"{len(record.properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
-        raise PropertiesTooLarge(reason=reason)
-    if record.sys_flag & _TRANSACTION_BITS:  # the kind of a send says what it is
-        raise BadRequest(reason=f"a sys_flag of {record.sys_flag}")
-
-
 def _draft(topic: str, queue_id: int, record: link.OutgoingRecord | OutgoingRecord) -> Draft:
-    properties = record.properties
+    """Raises `BadRequest` for what no record of the log can hold, or would mean there.
+
+    An attribute of protobuf's is made anew each time it is read, so each is read once.
+    """
+    properties, sys_flag, born_host = record.properties, record.sys_flag, record.born_host
+    if len(born_host) not in hosts.SIZES_BYTES:
+        raise BadRequest(reason=f"a born_host of {len(born_host)} bytes")
+    if len(properties) > PROPERTIES_BYTES_MAX:
+        reason = f"{len(properties)} bytes, the limit is {PROPERTIES_BYTES_MAX}"
+        raise PropertiesTooLarge(reason=reason)
+    if sys_flag & _TRANSACTION_BITS:  # the kind of a send says what it is
+        raise BadRequest(reason=f"a sys_flag of {sys_flag}")
     fields = (
         topic,
         queue_id,
         record.body,
         properties,
         tags_code_of(properties),
-        record.sys_flag,
+        sys_flag,
         record.flag,
         record.born_timestamp_ms,
-        record.born_host,
+        born_host,
         0,
         0,
     )

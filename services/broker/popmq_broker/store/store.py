@@ -125,12 +125,12 @@ class Store(Reads):
             run = runs.get(queue)
             if run is None:
                 run = runs[queue] = Run(queue, self._queues.next_offset(queue))
-            tags_codes = run.tags_codes
+            tags_codes, tags_code = run.tags_codes, draft.tags_code
             at = place(batch, draft, run.first_offset + len(tags_codes), now_ms, host)
             appended.append(at)
             log_offset, end_offset, _ = at
-            run.entries += pack_entry(log_offset, end_offset - log_offset, draft.tags_code)
-            tags_codes.append(draft.tags_code)
+            run.entries += pack_entry(log_offset, end_offset - log_offset, tags_code)
+            tags_codes.append(tags_code)
         self._write(batch)
         self._last_store_ms = now_ms
         self._record_count += len(appended)
