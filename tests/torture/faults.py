@@ -37,6 +37,12 @@ REPLICAS: Final = (
     Kind("stop", 3, (0.2, 5.0), BACKUP),
     Kind("wipe", 2, (0.2, 3.0), BACKUP),
 )
+FAIL_OVERS: Final = (
+    Kind("kill", 3, (0.2, 6.0), PRIMARY),
+    Kind("long pause", 1, (1.5 * LEASE_S, 3 * LEASE_S), PRIMARY),
+    Kind("stop", 2, (0.2, 4.0), PRIMARY),
+)
+"""Each takes the primary its role."""
 LINKS: Final = (
     Kind("cut from the others", 2, (0.5, 8.0), PRIMARY),
     Kind("cut from the others", 2, (0.5, 8.0), BACKUP),
@@ -82,16 +88,21 @@ class Planned:
 
 
 LANES: Final = ("replicas", "links", "proxies", "nameservers", "register")
+FAIL_OVERS_ALONE: Final = "fail-overs"
+"""In the place of all others: as many fail-overs as fit into the time."""
 
 
 def lanes(
     brokers: Sequence[str], servers: Sequence[str], wanted: Sequence[str] = LANES
 ) -> list[Lane]:
-    """`servers`: nameservers, proxies, and members of the register. `wanted`: some of `LANES`."""
+    """`servers`: nameservers, proxies, and members of the register. `wanted`: some of `LANES`, or
+    `FAIL_OVERS_ALONE`."""
 
     def named(start: str) -> tuple[str, ...]:
         return tuple(name for name in servers if name.startswith(start))
 
+    if FAIL_OVERS_ALONE in wanted:
+        return [Lane(f"{one}/{FAIL_OVERS_ALONE}", FAIL_OVERS, (2.0, 5.0), one) for one in brokers]
     found = [Lane(f"{one}/replicas", REPLICAS, (0.5, 8.0), one) for one in brokers]
     links = LINKS + (REGISTER_LINKS if named("etcd") else ())
     found += [Lane(f"{one}/links", links, (8.0, 30.0), one) for one in brokers]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from torture import history
-from torture.faults import Lane, lanes, plan
+from torture.faults import FAIL_OVERS_ALONE, PRIMARY, Lane, lanes, plan
 from torture.history import Call, Fault, ReplicaLog, Run, Stored, Trouble
 from torture.replica_logs import LogBytes
 
@@ -111,3 +111,9 @@ def test_logs_are_compared_to_the_byte(tmp_path: Path) -> None:
     assert changed.differs_at(ours, 5) is None, "what is behind the end does not count"
     assert ours.differs_at(log(tmp_path / "d", (0, b"abcd")), 8) == 4, "a file is missing"
     assert ours.differs_at(log(tmp_path / "e", (4, b"efgh")), 8) is None, "retention deleted one"
+
+
+def test_fail_overs_alone_strike_primaries_alone() -> None:
+    found = lanes(["broker-a", "broker-b"], SERVERS, [FAIL_OVERS_ALONE])
+    assert [lane.broker for lane in found] == ["broker-a", "broker-b"]
+    assert {kind.role for lane in found for kind in lane.kinds} == {PRIMARY}
