@@ -11,6 +11,8 @@ import pytest
 from harness.processes import POPMQ, Server
 from harness.replica_processes import replicated
 
+from popmq_common.records.names import FORCED_TOPIC
+
 SOON_S = 60.0
 
 
@@ -135,3 +137,7 @@ def test_a_replica_that_lacks_messages_is_forced(server: Server, tmp_path: Path)
     assert listed(server)["forcedEpoch"] == told["epoch"]
     assert "was forced" in popmq(server, "replica", "list").stdout
     assert "replica.forced" in a3.log.read_text()
+    a3.kill()
+    data_dir = a3.env["POPMQ_BROKER_DATA_DIR"]
+    dumped = popmq(None, "store", "dump", data_dir, "--topic", FORCED_TOPIC)
+    assert dumped.stdout.count(f'"e":{told["epoch"]},"r":"a3"') == 1, dumped

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from planted import FAULTS
 from planted.planting import Expected, Fault
-from popmq_common.records.names import HALF_TOPIC, TIMER_TOPIC
+from popmq_common.records.names import FORCED_TOPIC, HALF_TOPIC, TIMER_TOPIC
 
 BEGIN: Final = "<!-- planted: begin -->"
 END: Final = "<!-- planted: end -->"
@@ -17,6 +17,7 @@ HEAD: Final = "| fault | found as | place |\n| --- | --- | --- |\n"
 _PLACES: Final = {
     TIMER_TOPIC: "the record that waits",
     HALF_TOPIC: "the half message",
+    FORCED_TOPIC: "the record that tells it",
     "%DLQ%{group}": "the dead letter",
     "%RETRY%{group}_{name}": "the retry",
 }

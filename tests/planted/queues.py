@@ -2,6 +2,7 @@
 themselves give rise to are looked at by tests/unit/pipelines/export/test_queue_files.py."""
 
 from planted.planting import Expected, Fault, Planting, Tenant
+from popmq_common.records.names import FORCED_TOPIC
 
 
 def five(one: Tenant) -> None:
@@ -31,7 +32,21 @@ def same_id(rows: Planting, one: Tenant) -> None:
     second["message_id"] = first["message_id"]
 
 
+def forced_record(rows: Planting, one: Tenant) -> None:
+    """What a primary writes then (engine/replication/forced_record.py)."""
+    (last,) = rows.rows("commitlog_index", topic=one.topic, queue_offset=4)
+    place = {"topic": FORCED_TOPIC, "queue_offset": 0, "log_offset": last["log_offset"] + 1}
+    rows.add("commitlog_index", last, **place, message_id=None, tags="forced")
+
+
 FAULTS = (
+    Fault(
+        "forced",
+        "a primary that an operator forced",
+        five,
+        forced_record,
+        (Expected("primary forced", 0, topic=FORCED_TOPIC),),
+    ),
     Fault(
         "tail-one",
         "the last message of a queue removed",

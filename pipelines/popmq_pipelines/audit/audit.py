@@ -106,6 +106,7 @@ def log_faults(
     ]
     found.append(finding(fresh["queue_faults"], F.col("kind")))
     found.append(queues.one_id_two_bodies(index))
+    found.append(queues.forced_primaries(index))
     if since is not None:
         found += pairs.commits(with_before, fresh["half_ends"], since=since, log_last=last)
         found += pairs.redrives(with_before, fresh["redrives"], since=since, log_last=last)

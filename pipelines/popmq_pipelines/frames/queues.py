@@ -12,7 +12,7 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
-from popmq_common.records.names import SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
+from popmq_common.records.names import FORCED_TOPIC, SYSTEM_TOPIC_PREFIX, SYSTEM_TOPICS
 from popmq_common.records.record import SysFlag
 from popmq_pipelines.frames.findings import finding
 from popmq_pipelines.frames.partitioning import union
@@ -150,6 +150,11 @@ def beyond_the_log(watermarks: DataFrame, spans: DataFrame) -> DataFrame:
 def lost_tails(watermarks: DataFrame, spans: DataFrame) -> DataFrame:
     """Findings: messages at a queue's end that the log does not have."""
     return finding(beyond_the_log(watermarks, spans), "message missing")
+
+
+def forced_primaries(index: DataFrame) -> DataFrame:
+    """Findings: an operator has forced a primary; what was committed before may be missing."""
+    return finding(index.where(F.col("topic") == FORCED_TOPIC), "primary forced")
 
 
 def one_id_two_bodies(index: DataFrame) -> DataFrame:

@@ -35,6 +35,8 @@ CATALOG_TOPIC: Final = "rmq_sys_popmq_catalog"
 """Ours: changes of topics and groups (broker/core/catalog/catalog.py)."""
 COUNTS_TOPIC: Final = "rmq_sys_popmq_counts"
 """Ours: what clients have counted, for the audit (popmq_common/records/count_report.py)."""
+FORCED_TOPIC: Final = "rmq_sys_popmq_forced"
+"""Ours: primaries that an operator has forced (broker/engine/replication/forced_record.py)."""
 SYSTEM_TOPICS: Final = frozenset(
     {
         "TBW102",

@@ -27,6 +27,7 @@ from popmq_common.errors import (
 from popmq_common.records.names import (
     CATALOG_TOPIC,
     DEAD_LETTER_PREFIX,
+    FORCED_TOPIC,
     GIVEN_UP_TOPIC,
     HALF_OP_TOPIC,
     HALF_TOPIC,
@@ -113,9 +114,10 @@ class Topics:
         Those that were deleted have queues too, but nothing in them.
         """
         runtime = self._runtime
+        kinds = (RETRY_PREFIX, DEAD_LETTER_PREFIX, FORCED_TOPIC, *TRANSACTION_TOPICS)
         for name in sorted(runtime.store.topics()):
             holds = runtime.store.max_offset(name, 0) > self._catalog_state.min_offset(name, 0)
-            if holds and name.startswith((RETRY_PREFIX, DEAD_LETTER_PREFIX, *TRANSACTION_TOPICS)):
+            if holds and name.startswith(kinds):
                 self.ensure_system_copy_target(name)
 
     def ensure_own_topics(self) -> None:

@@ -60,8 +60,6 @@ class Lead:
         """Set when an operator wants another primary."""
         self._move_to = ""
         store.on_disk = self._on_disk
-        if 0 < primary.record.forced_epoch == self.epoch - 1:
-            self._log.error("replica.forced", epoch=self.epoch, log_end=store.log_end)
 
     @property
     def epoch(self) -> int:

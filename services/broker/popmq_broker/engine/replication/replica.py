@@ -21,7 +21,7 @@ from popmq_broker.core.replication.epochs import BEFORE_REPLICAS, Epochs, EpochS
 from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.core.replication.primary import Primary
 from popmq_broker.engine.broker import Broker
-from popmq_broker.engine.replication import register_watch
+from popmq_broker.engine.replication import forced_record, register_watch
 from popmq_broker.engine.replication.follow import Here
 from popmq_broker.engine.replication.follow_on import follow_on
 from popmq_broker.engine.replication.lead import Deposed, Lead
@@ -229,6 +229,7 @@ class Replica:
         rest = parts.directory, parts.register, version, self._log, parts.steady_ms
         self._lead = Lead(primary, store, *rest)
         self._lead.identity = record.identity
+        forced_record.write(store, record, parts.directory.epochs, parts.wall_ms(), self._log)
         try:
             await self._lead_on(self._lead, store, record, silent_since_ms)
         finally:
