@@ -33,6 +33,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     audit.add_argument(
         "--out", type=Path, default=Path(), help="a directory for all audits; default: this one"
     )
+    _skew_option(audit)
     _spark_options(audit)
     reconcile = commands.add_parser("reconcile", help="audit a snapshot with Spark")
     reconcile.add_argument("--snapshot", type=Path, required=True)
@@ -67,12 +68,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "places", type=Path, nargs="+", metavar="PLACE", help="snapshots, or folders of them"
     )
     counts.add_argument("--json", action="store_true", help="print the result as JSON")
-    counts.add_argument(
-        "--skew-s",
-        type=float,
-        default=SKEW_S,
-        help="by how much brokers' clocks may differ; default: %(default)s",
-    )
+    _skew_option(counts)
     _where_options(counts)
     schedule = commands.add_parser(
         "schedule", help="run a command every so often; what is missed is made up for"
@@ -81,6 +77,15 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     schedule.add_argument("--state", type=Path, required=True, help="a file: when it ran last")
     schedule.add_argument("--prometheus", type=Path, help="write figures for a textfile collector")
     schedule.add_argument("run", nargs="+", metavar="COMMAND")
+
+
+def _skew_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--skew-s",
+        type=float,
+        default=SKEW_S,
+        help="by how much brokers' clocks may differ; default: %(default)s",
+    )
 
 
 def _spark_options(parser: argparse.ArgumentParser) -> None:
@@ -101,9 +106,12 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
+    from popmq_pipelines.jobs.audit_both_ends import FOLDER
     from popmq_pipelines.jobs.audit_brokers import audit_brokers
     from popmq_pipelines.tables import session
 
+    if any(path.name == FOLDER for path in options.data_dirs):
+        return _fail(f"a data directory is named {FOLDER}; that is where the counts' report goes")
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
         return _fail("two data directories have the same last name: it is the broker's")
     with ExitStack() as stack:
@@ -123,7 +131,10 @@ def _audit(options: argparse.Namespace) -> int:
 
         grace_ms = int(options.grace_s * 1000)
         try:
-            return audit_brokers(options.data_dirs, options.out, start, grace_ms=grace_ms)
+            skew_ms = int(options.skew_s * 1000)
+            return audit_brokers(
+                options.data_dirs, options.out, start, grace_ms=grace_ms, skew_ms=skew_ms
+            )
         except session.JavaMissing as wrong:
             return _fail(str(wrong))
 

@@ -30,7 +30,9 @@ def audit(spark: SparkSession, tmp_path: Path) -> Audit:
 
     def run(*brokers: str) -> int:
         dirs = [tmp_path / broker for broker in brokers]
-        return audit_brokers(dirs, tmp_path / "audit", lambda _: spark, grace_ms=GRACE_MS)
+        return audit_brokers(
+            dirs, tmp_path / "audit", lambda _: spark, grace_ms=GRACE_MS, skew_ms=0
+        )
 
     return run
 

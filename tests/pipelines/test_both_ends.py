@@ -15,9 +15,15 @@ from pyspark.sql import SparkSession
 from popmq import Client, RefusedByServer
 from popmq._core.counts import MessageFate
 from popmq_common.records.count_report import CountedAs
+from popmq_console.reading.audit_reports import audit_reports
 from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.export.snapshot_writer import export
+from popmq_pipelines.jobs.audit_both_ends import FOLDER, audit_both_ends
+from popmq_pipelines.jobs.audit_brokers import audit_brokers
 from popmq_pipelines.jobs.balance_counts import Balance, as_json, balance_counts, newest, text
+from popmq_pipelines.jobs.reconcile import GRACE_MS
+from popmq_pipelines.report import last_report
+from popmq_pipelines.report.publish import ReportTargets, publish
 
 pytestmark = [
     pytest.mark.pipelines,
@@ -208,3 +214,40 @@ def test_without_reports_nothing_is_green(
 
 def test_each_kind_of_count_has_one_name_on_both_sides() -> None:
     assert [one.name for one in MessageFate] == [one.name for one in CountedAs]
+
+
+def test_the_audit_of_all_brokers_has_both_ends(
+    spark: SparkSession, tmp_path: Path, snapshots: Path
+) -> None:
+    out = tmp_path / "audit"
+    out.mkdir()
+
+    def audit(*names: str) -> int:
+        dirs = [snapshots.parent / name for name in names]
+        return audit_brokers(dirs, out, lambda _: spark, grace_ms=GRACE_MS, skew_ms=0)
+
+    assert audit(*BROKERS) == 0
+    report, _ = last_report.load(out / FOLDER / "report")
+    assert (report.broker, report.verdict, report.findings) == ("both ends", AuditVerdict.PASS, [])
+    assert 'broker="both ends",verdict="PASS"} 1' in (out / f"{FOLDER}.prom").read_text()
+    assert audit(*BROKERS, "nowhere") == AuditVerdict.INCOMPLETE.exit_code
+    report, _ = last_report.load(out / FOLDER / "report")
+    assert report.problems == ["not every broker could be read"]
+
+
+def test_a_report_of_both_ends_says_what_is_missing_and_where(
+    spark: SparkSession, tmp_path: Path, snapshots: Path
+) -> None:
+    folder = planted(snapshots, tmp_path, never_stored)
+    report = audit_both_ends(spark, [folder / name for name in BROKERS], None, skew_ms=0)
+    assert report is not None
+    assert report.finding_counts == {"sent and not stored": 1}
+    targets = ReportTargets(
+        out=tmp_path / "report", html=tmp_path / "a.html", markdown=tmp_path / "a.md"
+    )
+    assert publish(report, tmp_path, targets, 1.0) == AuditVerdict.FAIL.exit_code
+    for told in (tmp_path / "a.html", tmp_path / "a.md"):
+        assert "sent and not stored: 1 in orders of client" in told.read_text()
+        assert "--queue" not in told.read_text()
+    (shown,) = audit_reports(tmp_path)
+    assert (shown.broker, shown.verdict, shown.found) == ("both ends", "FAIL", 1)

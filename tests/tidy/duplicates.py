@@ -8,12 +8,7 @@ from typing import NamedTuple, TypeGuard
 
 SHARED_LINES_MAX = 6
 
-SHARED_FOR_A_REASON: dict[tuple[str, str], str] = {
-    (
-        "services/broker/popmq_broker/engine/send.py",
-        "services/broker/popmq_broker/store/queues/drafts.py",
-    ): "a send's draft is made without Draft's constructor, in half the time",
-}
+SHARED_FOR_A_REASON: dict[tuple[str, str], str] = {}
 """Two files → why one piece of code cannot serve both."""
 
 Line = tuple[int, str]

@@ -3,6 +3,8 @@
     OUT/BROKER/snapshots/…   the newest snapshot; older ones go, the ledger has links to their files
     OUT/BROKER/report/…      tables and memory, and beside them report.html and report.md
     OUT/BROKER.prom          figures
+    OUT/both-ends/report/…, OUT/both-ends.prom
+                             the counts of clients, held against all of them (audit_both_ends.py)
 
 BROKER is the last part of a data directory's name. A broker that cannot be read, or was audited
 before and is not asked about any more, is INCOMPLETE: what it said last is not repeated.
@@ -21,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
 from popmq_pipelines.export.snapshot_writer import CannotExport, export
+from popmq_pipelines.jobs import audit_both_ends
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.compact import compact
 from popmq_pipelines.report.publish import ReportTargets, publish
@@ -39,8 +42,11 @@ Start = Callable[[int], SparkSession]
 """Given how many rows there are to judge."""
 
 
-def audit_brokers(data_dirs: Sequence[Path], out: Path, start: Start, *, grace_ms: int) -> int:
-    """`start` is called once, when there is something to judge. Returns an exit code."""
+def audit_brokers(
+    data_dirs: Sequence[Path], out: Path, start: Start, *, grace_ms: int, skew_ms: int
+) -> int:
+    """`start` is called once, when there is something to judge. `skew_ms`: by how much the clocks
+    of brokers may differ. Returns an exit code."""
     codes = []
     exported: dict[str, Path] = {}
     row_count = 0
@@ -57,6 +63,7 @@ def audit_brokers(data_dirs: Sequence[Path], out: Path, start: Start, *, grace_m
         why = f"{broker} was audited before and is not now: name its data directory as well; or, "
         why += f"if it is gone for good, delete {out / broker} and {broker}.prom beside it"
         codes.append(_unread(out, broker, why))
+    unread_count = len(codes)
     spark = start(row_count) if exported else None
     for broker, snapshot in exported.items():
         assert spark is not None
@@ -66,6 +73,11 @@ def audit_brokers(data_dirs: Sequence[Path], out: Path, start: Start, *, grace_m
             traceback.print_exc()
             _unread(out, broker, "its audit crashed; the log has the reason")
             codes.append(CRASHED)
+    if spark is not None and not unread_count:
+        codes.append(_both_ends(spark, out, list(exported.values()), skew_ms))
+    elif (out / audit_both_ends.FOLDER).exists():
+        why = "not every broker could be read"
+        codes.append(_tell_both_ends(audit_both_ends.not_read(why), out))
     return next(code for code in ORDER if code in codes or code == 0)
 
 
@@ -96,6 +108,23 @@ def _audit(spark: SparkSession, out: Path, broker: str, snapshot: Path, grace_ms
         if other != snapshot:
             shutil.rmtree(other)
     return codes[-1]
+
+
+def _both_ends(spark: SparkSession, out: Path, snapshots: Sequence[Path], skew_ms: int) -> int:
+    """0 as well when no client counts."""
+    try:
+        key = key_of(os.environ)
+        report = audit_both_ends.audit_both_ends(spark, snapshots, key, skew_ms=skew_ms)
+    except Exception:
+        traceback.print_exc()
+        why = "the balance of the clients' counts crashed; the log has the reason"
+        _tell_both_ends(audit_both_ends.not_read(why), out)
+        return CRASHED
+    return 0 if report is None else _tell_both_ends(report, out)
+
+
+def _tell_both_ends(report: Report, out: Path) -> int:
+    return _tell(report, out, out, audit_both_ends.FOLDER)
 
 
 def _unread(out: Path, broker: str, why: str) -> int:

@@ -17,6 +17,7 @@ from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.counts import both_ends
 from popmq_pipelines.counts.both_ends import MINUTE_MS, SETTLED_AFTER_MS
 from popmq_pipelines.frames.partitioning import union
+from popmq_pipelines.report.report_text import spoken_time
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot import snapshots as kept_snapshots
 from popmq_pipelines.tables import opened_snapshot, results
@@ -232,13 +233,7 @@ def _sums(side: DataFrame, by: list[str], *columns: str) -> list[dict[str, Any]]
 
 def text(found: Balance) -> str:
     lines = [f"Both ends: {found.verdict} ({', '.join(found.brokers)}; {found.clients} clients)"]
-    lines += [f"  {text}" for text in found.problems]
-    for row in found.findings:
-        whose = row.get("consumer_group") or f"client {row.get('id_prefix', '')}…"
-        lines.append(
-            f"  {row['kind']}: {row['finding_count']} in {row['topic']} of {whose}, minute of "
-            f"{row['minute_ms']} ms"
-        )
+    lines += [f"  {text}" for text in (*found.problems, *told_findings(found))]
     for row in found.sent:
         open_count = row["unknown"] + row["refused"]
         lines.append(
@@ -259,6 +254,19 @@ def text(found: Balance) -> str:
         for row in found.not_counting
     ]
     return "\n".join(lines)
+
+
+def told_findings(found: Balance) -> list[str]:
+    """A line for each."""
+    lines = []
+    for row in found.findings:
+        whose = row.get("consumer_group") or f"client {row.get('id_prefix', '')}…"
+        minute = spoken_time(row["minute_ms"])
+        lines.append(
+            f"{row['kind']}: {row['finding_count']} in {row['topic']} of {whose}, in the minute "
+            f"from {minute}"
+        )
+    return lines
 
 
 def as_json(found: Balance) -> str:

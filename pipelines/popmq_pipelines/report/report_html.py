@@ -52,6 +52,7 @@ def _head(report: Report) -> str:
     facts = [f"snapshot {html.escape(report.snapshot_id)}"]
     if report.as_of_ms is not None:
         facts.append(f"as of {spoken_time(report.as_of_ms)}")
+    if report.log_end is not None:
         facts.append(f"log offsets {report.log_start:,} to {report.log_end:,}")
     leases = sum(report.lease_states.values())
     if leases:

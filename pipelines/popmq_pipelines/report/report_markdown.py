@@ -19,8 +19,10 @@ def document(report: Report, snapshot: Path) -> str:
     """`snapshot`: where it lies, for the commands that the document names."""
     parts = [f"# {report.verdict}: snapshot {report.snapshot_id}"]
     if report.as_of_ms is not None:
-        span = f"log offsets {report.log_start:,} to {report.log_end:,}"
-        parts.append(f"As of {spoken_time(report.as_of_ms)}, {span}.")
+        span = ""
+        if report.log_end is not None:
+            span = f", log offsets {report.log_start:,} to {report.log_end:,}"
+        parts.append(f"As of {spoken_time(report.as_of_ms)}{span}.")
     if report.problems:
         parts.append("\n".join(f"- {problem}" for problem in report.problems))
     if report.findings:
@@ -38,7 +40,11 @@ def document(report: Report, snapshot: Path) -> str:
 def _findings(report: Report, snapshot: Path) -> list[str]:
     counts = "\n".join(f"- {count:,} {kind}" for kind, count in report.finding_counts.items())
     shown = report.findings[:ROWS_MAX]
-    rows = [[*cells(found), f"`{command(found, snapshot)}`"] for found in shown]
+    known = [command(found, snapshot) for found in shown]
+    rows = [
+        [*cells(found), f"`{asked}`" if asked else ""]
+        for found, asked in zip(shown, known, strict=True)
+    ]
     total = sum(report.finding_counts.values())
     parts = ["## Findings", counts, _table([*HEADINGS.values(), "what is known of it"], rows)]
     if total > len(shown):

@@ -37,8 +37,9 @@ HEADINGS: Final = {
 def text(report: Report, snapshot: Path) -> str:
     told = [f"{report.verdict}: snapshot {report.snapshot_id}"]
     if report.as_of_ms is not None:
-        span = f"log offsets {report.log_start} to {report.log_end}"
-        told.append(f"  as of {spoken_time(report.as_of_ms)}, {span}")
+        told.append(f"  as of {spoken_time(report.as_of_ms)}")
+    if report.log_end is not None:
+        told[-1] += f", log offsets {report.log_start} to {report.log_end}"
     if len(report.judged) > 1:
         told.append(f"  {len(report.judged)} snapshots' messages were looked at")
     told += [f"  {problem}" for problem in report.problems]
@@ -66,17 +67,18 @@ def _findings(report: Report, snapshot: Path) -> list[str]:
             "each with its command."
         )
     first = next((found for found in shown if found["consumer_group"]), shown[0])
-    asked = explain_command(first)
+    asked, logged = explain_command(first), show_command(first, snapshot)
     if asked:
         told += ["  What the broker says of one of them:", f"    {asked}"]
-    told.append("  What the log says of one of them:")
-    told.append(f"    {show_command(first, snapshot)}")
+    if logged:
+        told += ["  What the log says of one of them:", f"    {logged}"]
     return told
 
 
 def command(found: Mapping[str, Any], snapshot: Path) -> str:
-    """What tells most about a finding: the broker, where it has an id to be asked for."""
-    return explain_command(found) or show_command(found, snapshot)
+    """What tells most about a finding: the broker, where it has an id to be asked for. Empty: it
+    is of no message."""
+    return explain_command(found) or show_command(found, snapshot) or ""
 
 
 def explain_command(found: Mapping[str, Any]) -> str | None:
@@ -90,8 +92,11 @@ def explain_command(found: Mapping[str, Any]) -> str | None:
     return f"{asked} --group {shlex.quote(group)}" if group else asked
 
 
-def show_command(found: Mapping[str, Any], snapshot: Path) -> str:
-    """What a person types to see all that the log says of a finding's first offset."""
+def show_command(found: Mapping[str, Any], snapshot: Path) -> str | None:
+    """What a person types to see all that the log says of a finding's first offset; None: it is of
+    no place in a queue."""
+    if found["queue_id"] is None:
+        return None
     return (
         f"popmq-pipelines show --snapshot {shlex.quote(str(snapshot))} "
         f"--topic {shlex.quote(found['topic'])} --queue {found['queue_id']} "
