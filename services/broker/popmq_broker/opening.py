@@ -124,7 +124,7 @@ async def load_broker(
         broker.catalog.write_all()
         await broker.offsets.write()
     await broker.load_timers()
-    await known_sends_replay.load(state.runtime, state.known_sends)
+    broker.older_sends = await known_sends_replay.load_newest(state.runtime, state.known_sends)
     broker.topics.ensure_own_topics()
     broker.topics.restore()
     await _begin(broker, epoch)

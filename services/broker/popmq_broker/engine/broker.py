@@ -38,6 +38,8 @@ from popmq_broker.engine.retries.dead_letters import DeadLetters
 from popmq_broker.engine.retries.purge import Purge
 from popmq_broker.engine.retries.send_back import SendBack
 from popmq_broker.engine.send import Begun, Send
+from popmq_broker.engine.startup import known_sends_replay
+from popmq_broker.engine.startup.known_sends_replay import OlderSends
 from popmq_broker.engine.timers.timer import Timers
 from popmq_broker.engine.timers.timer_keeper import TimerKeeper
 from popmq_broker.engine.timers.timer_list import DelayedList
@@ -118,6 +120,8 @@ class Broker:
         runtime.retention_holds["timers"] = self.timer_keeper.needed_from
         runtime.retention_holds["transactions"] = self.transactions.needed_from
         self._send = Send(runtime, catalog, state.known_sends, self.timers, self.transactions)
+        self.older_sends: OlderSends | None = None
+        """What a start has left to be read while the broker serves."""
         self._handlers = {**self._messages(), **self._groups(), **self._inspection()}
         self._stats, self._store = runtime.stats, runtime.store
         self._long_polls, self._waiting_pulls = runtime.long_polls, runtime.waiting_pulls
@@ -276,6 +280,11 @@ class Broker:
             tasks.create_task(self.checks.run(), name="transactions")
             tasks.create_task(self._store.run(), name="store")
             tasks.create_task(self._mend(), name="rebuild")
+            tasks.create_task(self._read_older_sends(), name="older sends")
+
+    async def _read_older_sends(self) -> None:
+        state = self.state
+        await known_sends_replay.load_older(state.runtime, state.known_sends, self.older_sends)
 
     async def _mend(self) -> None:
         try:

@@ -262,3 +262,25 @@ def test_a_start_reads_what_is_young_enough(
     found = store.read_at(start)
     assert found is not None
     assert found[0].queue_offset > 40
+
+
+def test_older_sends_are_read_while_the_broker_serves(
+    driver: EngineDriver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The newest are known at once; a send under way keeps its place."""
+    monkeypatch.setattr(known_sends_replay, "SEARCH_BYTES", 256)
+    monkeypatch.setattr(known_sends_replay, "SAMPLE_BYTES", 2_048)
+    monkeypatch.setattr(known_sends_replay, "NEWEST_RECORDS", 10)
+    for number in range(100):
+        driver.send(str(number))
+    driver.restart()
+    assert driver.broker.older_sends is not None
+    assert offset_of(driver, send_body("99")) == (99, [99])
+    assert offset_of(driver, send_body("5")) == (100, [])
+    state = driver.broker.state
+    work = known_sends_replay.load_older(
+        state.runtime, state.known_sends, driver.broker.older_sends
+    )
+    driver.run(work)
+    assert offset_of(driver, send_body("6")) == (6, [6])
+    assert offset_of(driver, send_body("5")) == (100, [100])

@@ -59,6 +59,7 @@ class KnownSends:
         self._old_keys: KeysView[int] = self._old.keys()
         self._turn_ms: int | None = None
         """When the young table becomes the old one; None: nothing came yet."""
+        self._has_turned = False
 
     def __len__(self) -> int:
         return len(self._young) + len(self._old)
@@ -84,8 +85,18 @@ class KnownSends:
         for key, log_offset in zip(keys, log_offsets, strict=True):
             young[key] = log_offset
 
+    def add_older(self, keys: Iterable[int], log_offsets: Iterable[int]) -> bool:
+        """Messages that were stored before all others here. False: there is no room for them, or
+        they would be dropped by now."""
+        if self._has_turned or len(self._old) >= self._table_max:
+            return False
+        for key, log_offset in zip(keys, log_offsets, strict=True):
+            self._old[key] = log_offset
+        return True
+
     def _turn(self, now_ms: int) -> dict[int, int]:
         if self._turn_ms is not None:
+            self._has_turned = True
             self._old, self._young = self._young, {}
             self._old_keys, self._young_keys = self._young_keys, self._young.keys()
         self._turn_ms = now_ms + self._age_ms

@@ -1,5 +1,7 @@
 """Start: which messages were sent lately, read from the end of the log.
 
+The newest are read before the broker serves, the older ones while it does.
+
 So a send is known though the broker was killed after it was stored and before it was answered, and
 though another replica is primary now. It is bounded: at most the last `BYTES_MAX` of the log are
 read, about `RECORDS_MAX` records, and of these only what was stored in the last `known_sends_ms`,
@@ -8,6 +10,8 @@ clock is another, knows as much as one that was killed a moment ago.
 """
 
 import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from typing import Final
 
 from popmq_broker.core.sends.known_sends import KnownSends, key_of
@@ -25,36 +29,79 @@ SAMPLE_BYTES: Final = 64 * KiB
 """Of the log's end, which tell how large its records are."""
 SEARCH_BYTES: Final = 1 * MiB
 """How near the search by time comes to the first record that counts."""
+NEWEST_RECORDS: Final = 10_000
+"""Of these, read before the broker serves: in 50 ms."""
 TURN_RECORDS: Final = 1_000
 """Read before other work gets its turn: some 5 ms."""
+PAUSE_S: Final = 0.01
+"""Between these, while the broker serves."""
 
 
-async def load(runtime: Runtime, known: KnownSends) -> None:
-    """Fill the table. What cannot be read is passed over: nobody will receive it either."""
+@dataclass(frozen=True, slots=True)
+class OlderSends:
+    """A part of the log, from one record to another one."""
+
+    start: int
+    end: int
+
+
+async def load_newest(runtime: Runtime, known: KnownSends) -> OlderSends | None:
+    """Fill the table with the last sends, which are those that may be repeated at once. Returns
+    what is to be read besides. What cannot be read is passed over: nobody will receive it either.
+    """
     if not known.on:
-        return
-    store, now_ms = runtime.store, runtime.clock.now_ms()
+        return None
+    store = runtime.store
     since_ms = store.last_store_ms - runtime.config.known_sends_ms
-    start = begin(store, since_ms, min(BYTES_MAX, RECORDS_MAX * mean_bytes(store)))
-    places: list[tuple[int, int]] = []
-    count = 0
-    for i, record in enumerate(store.walk(start) if start is not None else ()):
+    mean = mean_bytes(store)
+    start = begin(store, since_ms, min(BYTES_MAX, RECORDS_MAX * mean))
+    newest = begin(store, since_ms, min(BYTES_MAX, min(NEWEST_RECORDS, RECORDS_MAX) * mean))
+    count, now_ms = 0, runtime.clock.now_ms()
+    known.add([], [], now_ms)
+    if newest is not None:
+        async for keys, log_offsets in _sends(store, newest, store.log_end, since_ms):
+            known.add(keys, log_offsets, now_ms)
+            count += len(keys)
+    runtime.log.info("sends.read", count=count, start=newest)
+    if start is None or newest is None or start >= newest:
+        return None
+    return OlderSends(start, newest)
+
+
+async def load_older(runtime: Runtime, known: KnownSends, older: OlderSends | None) -> None:
+    """The others, while the broker serves."""
+    if older is None:
+        return
+    store, count = runtime.store, 0
+    since_ms = store.last_store_ms - runtime.config.known_sends_ms
+    async for keys, log_offsets in _sends(store, older.start, older.end, since_ms):
+        if not known.add_older(keys, log_offsets):
+            break
+        count += len(keys)
+        await asyncio.sleep(PAUSE_S)
+    runtime.log.info("sends.older_read", count=count, start=older.start)
+
+
+async def _sends(
+    store: Store, start: int, end: int, since_ms: int
+) -> AsyncIterator[tuple[list[int], list[int]]]:
+    """(keys, log offsets) of the messages that were sent and are stored between these places."""
+    keys: list[int] = []
+    log_offsets: list[int] = []
+    for i, record in enumerate(store.walk(start)):
+        if record is not None and record.log_offset >= end:
+            break
         if i % TURN_RECORDS == TURN_RECORDS - 1:
-            _add(known, places, now_ms)
-            places = []
+            yield keys, log_offsets
+            keys, log_offsets = [], []
             await asyncio.sleep(0)
         if record is None or record.store_timestamp_ms < since_ms:
             continue
         sent = sent_message(record)
         if sent is not None:
-            places.append((key_of(sent.topic, record.properties), record.log_offset))
-            count += 1
-    _add(known, places, now_ms)
-    runtime.log.info("sends.read", count=count, start=start)
-
-
-def _add(known: KnownSends, places: list[tuple[int, int]], now_ms: int) -> None:
-    known.add([key for key, _ in places], [log_offset for _, log_offset in places], now_ms)
+            keys.append(key_of(sent.topic, record.properties))
+            log_offsets.append(record.log_offset)
+    yield keys, log_offsets
 
 
 def mean_bytes(store: Store) -> int:

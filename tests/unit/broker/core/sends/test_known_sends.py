@@ -153,3 +153,16 @@ def test_a_body_may_be_compressed_again() -> None:
         half=False,
         may_wait=False,
     )
+
+
+def test_older_ones_are_added_while_nothing_is_dropped() -> None:
+    known = KnownSends(4, 1_000)
+    known.add([1], [10], 0)
+    assert known.add_older([1, 2], [5, 6])
+    assert (known.find(1), known.find(2)) == (10, 6)
+    assert not known.add_older([3], [7])  # no room
+    turned = KnownSends(100, 1_000)
+    turned.add([1], [10], 0)
+    turned.add([2], [20], 1_000)
+    assert not turned.add_older([3], [7])
+    assert turned.find(3) is None
