@@ -1779,20 +1779,28 @@ class Describe(_message.Message):
     TOPIC_FIELD_NUMBER: _builtins.int
     GROUP_FIELD_NUMBER: _builtins.int
     SETTINGS_ONLY_FIELD_NUMBER: _builtins.int
+    NO_TOPICS_FIELD_NUMBER: _builtins.int
+    NO_GROUPS_FIELD_NUMBER: _builtins.int
     topic: _builtins.str
     group: _builtins.str
     settings_only: _builtins.bool
     """without queues"""
+    no_topics: _builtins.bool
+    """of everything, the groups alone"""
+    no_groups: _builtins.bool
+    """of everything, the topics alone"""
     def __init__(
         self,
         *,
         topic: _builtins.str = ...,
         group: _builtins.str = ...,
         settings_only: _builtins.bool = ...,
+        no_topics: _builtins.bool = ...,
+        no_groups: _builtins.bool = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "settings_only", b"settings_only", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "no_groups", b"no_groups", "no_topics", b"no_topics", "settings_only", b"settings_only", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -89,7 +89,7 @@ class GroupAdminHandler:
     async def list_all(
         self, ctx: CallContext, request: admin.ListGroupsRequest
     ) -> admin.ListGroupsResponse:
-        call = link.Call(describe=link.Describe(settings_only=True))
+        call = link.Call(describe=link.Describe(settings_only=True, no_topics=True))
         replies = await self._upstream.on_all_brokers(call)
         groups = {
             status.config.name: status.config

@@ -105,7 +105,7 @@ class TopicAdminHandler:
     ) -> admin.ListTopicsResponse:
         topics = {
             status.config.name: status.config
-            for reply in (await self._describe(settings_only=True)).values()
+            for reply in (await self._all_settings()).values()
             for status in reply.topics
             if request.system or is_user_topic(status.config.name)
         }
@@ -149,7 +149,7 @@ class TopicAdminHandler:
             known = await self._known(name)
             return {name: (next(iter(known.values())), set(known))} if known else {}
         found: dict[str, tuple[link.TopicConfig, set[str]]] = {}
-        for broker, reply in (await self._describe(settings_only=True)).items():
+        for broker, reply in (await self._all_settings()).items():
             for status in reply.topics:
                 if is_user_topic(status.config.name):
                     found.setdefault(status.config.name, (status.config, set()))[1].add(broker)
@@ -160,8 +160,9 @@ class TopicAdminHandler:
             await self._upstream.call(broker, link.Call(put_topic=put))
         self._upstream.routes.forget(put.topic.name)
 
-    async def _describe(self, *, settings_only: bool) -> dict[str, link.DescribeReply]:
-        call = link.Call(describe=link.Describe(settings_only=settings_only))
+    async def _all_settings(self) -> dict[str, link.DescribeReply]:
+        """Of topics, by broker."""
+        call = link.Call(describe=link.Describe(settings_only=True, no_groups=True))
         replies = await self._upstream.on_all_brokers(call)
         return {broker: reply.describe for broker, reply in replies.items()}
 
