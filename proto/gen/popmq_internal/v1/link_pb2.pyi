@@ -1786,9 +1786,9 @@ class Describe(_message.Message):
     settings_only: _builtins.bool
     """without queues"""
     no_topics: _builtins.bool
-    """of everything, the groups alone"""
+    """with settings_only, of everything: the groups alone"""
     no_groups: _builtins.bool
-    """of everything, the topics alone"""
+    """the topics alone"""
     def __init__(
         self,
         *,

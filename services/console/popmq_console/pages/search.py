@@ -1,5 +1,6 @@
 """/search: one box for message ids, keys, trace ids, topics, groups, clients, receipt handles."""
 
+import asyncio
 import re
 from dataclasses import dataclass, field
 from itertools import islice, product
@@ -49,8 +50,7 @@ async def search(visit: Visit) -> Response:
     text = visit.parameters.get("q", "")[:TEXT_MAX].strip()
     if not text:
         return visit.page("search.html", area="", searched="", found=SearchFinds(), where="")
-    topics = await topics_or_none(visit)
-    groups = await groups_or_none(visit)
+    topics, groups = await asyncio.gather(topics_or_none(visit), groups_or_none(visit))
     topic_names = [one.name for one in topics or []]
     group_names = [one.name for one in groups or []]
     exact = await _exact(visit, text, topic_names, group_names, knows_all=topics is not None)

@@ -30,6 +30,8 @@ class Describe:
         self._topic_settings: Sequence[link.TopicStatus] = ()
         self._topics_version = -1
         """Of the topic table, which these are of."""
+        self._group_settings: Sequence[link.GroupStatus] = ()
+        self._groups_version = -1
 
     async def describe(self, request: link.Describe) -> link.DescribeReply:
         """One topic, one group, or everything. Raises `TopicNotFound`, `GroupNotFound`."""
@@ -41,12 +43,12 @@ class Describe:
         if request.group:
             groups = [catalog_state.group(request.group)]
         elif not request.topic:
-            topics = () if request.no_topics else catalog_state.topics.values()
-            groups = () if request.no_groups else catalog_state.groups.values()
-            if request.settings_only and topics:
+            if request.settings_only:
                 return self._reply(
-                    self._all_topic_settings(), self._group_statuses(groups, request)
+                    () if request.no_topics else self._all_topic_settings(),
+                    () if request.no_groups else self._all_group_settings(),
                 )
+            topics, groups = catalog_state.topics.values(), catalog_state.groups.values()
         statuses = [self._topic_status(topic, request) for topic in topics]
         return self._reply(statuses, self._group_statuses(groups, request))
 
@@ -65,6 +67,16 @@ class Describe:
                 link.TopicStatus(config=topic_message(topic)) for topic in topics.values()
             ]
         return self._topic_settings
+
+    def _all_group_settings(self) -> Sequence[link.GroupStatus]:
+        """The same."""
+        groups, version = self._catalog_state.groups, self._catalog_state.groups_version
+        if self._groups_version != version:
+            self._groups_version = version
+            self._group_settings = [
+                link.GroupStatus(config=group_message(group)) for group in groups.values()
+            ]
+        return self._group_settings
 
     def _topic_status(self, topic: tables.TopicConfig, request: link.Describe) -> link.TopicStatus:
         queue_count = max(topic.read_queues, topic.write_queues)

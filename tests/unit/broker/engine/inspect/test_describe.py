@@ -36,3 +36,14 @@ def test_what_was_made_changed_and_deleted_since_is_told(driver: EngineDriver) -
     reply = driver.call(describe=link.Describe(settings_only=True)).describe
     assert [one.config.write_queues for one in reply.topics if one.config.name == "other"] == [5]
     assert not any(one.queues for one in reply.topics)
+
+
+def test_a_group_that_was_changed_is_told_as_it_is(driver: EngineDriver) -> None:
+    driver.make(max_attempts=3)
+    for attempts in (3, 7):
+        group = link.GroupConfig(name=GROUP, max_attempts=attempts, consume_from="FIRST")
+        driver.call(put_group=link.PutGroup(group=group))
+        reply = driver.call(describe=link.Describe(settings_only=True)).describe
+        assert [one.config.max_attempts for one in reply.groups] == [attempts]
+    driver.call(delete_group=link.DeleteGroup(group=GROUP))
+    assert names(driver)[1] == set()
