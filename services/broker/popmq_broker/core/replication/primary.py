@@ -218,6 +218,16 @@ class Primary:
 
     # --- a planned stop ---
 
+    def awaits_another(self, now_ms: int) -> bool:
+        """Without this replica too few would be in sync, and a follower is on its way to be."""
+        record = self.record
+        if len(record.in_sync) > record.min_in_sync:
+            return False
+        return any(
+            not record.counts(name, follower.incarnation) and not self.is_silent(name, now_ms)
+            for name, follower in self.followers.items()
+        )
+
     def candidates(self, now_ms: int) -> list[str]:
         """Members of the set that keep up, and so can take over in a moment."""
         return [

@@ -184,6 +184,14 @@ class Lead:
 
     # --- the set in sync ---
 
+    async def until_it_may_go(self, seconds: float) -> None:
+        """A replica that stops is missed: while too few would be left in sync, and another one
+        catches up, it goes on for so long."""
+        for _ in range(int(seconds / TICK_S)):
+            if not self._primary.awaits_another(self._now_ms()):
+                return
+            await asyncio.sleep(TICK_S)
+
     async def keep_set(self) -> None:
         """Until this replica is primary no more: raises `Deposed`."""
         while True:

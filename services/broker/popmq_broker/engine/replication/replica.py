@@ -38,6 +38,8 @@ from popmq_internal.v1 import link_pb2 as link
 BEATS: Final = 3
 """Heartbeats in a lease."""
 HAND_OVER_S: Final = 3.0
+MISSED_S: Final = 5.0
+"""How long a stop waits until enough others are in sync."""
 
 
 class Replica:
@@ -249,7 +251,7 @@ class Replica:
             asyncio.create_task(self._until_deposed(record), name="register"),
         ]
         leaving = [
-            asyncio.create_task(self._stopping.wait(), name="stop"),
+            asyncio.create_task(self._until_it_may_stop(lead), name="stop"),
             asyncio.create_task(lead.moving.wait(), name="move"),
         ]
         try:
@@ -263,6 +265,10 @@ class Replica:
             for one in tasks:
                 one.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _until_it_may_stop(self, lead: Lead) -> None:
+        await self._stopping.wait()
+        await lead.until_it_may_go(MISSED_S)
 
     async def _hand_over(
         self, lead: Lead, store: ReplicaStore, serving: "asyncio.Task[None]"

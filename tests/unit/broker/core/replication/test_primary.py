@@ -349,3 +349,23 @@ def test_nothing_is_handed_over_while_a_change_is_on_its_way() -> None:
     assert group.primary.successor(group.now_ms) is None
     with pytest.raises(AssertionError):
         group.primary.handed_over("b")
+
+
+# --- a stop ---
+
+
+def test_one_that_would_be_missed_waits_for_another_that_catches_up() -> None:
+    group = Group("ab", 2)
+    group.joins("b", END)
+    assert not group.primary.awaits_another(group.now_ms)  # nobody comes
+    group.joins("c", END // 2)
+    assert group.primary.awaits_another(group.now_ms)
+    group.passes(LAG_MS)
+    assert not group.primary.awaits_another(group.now_ms)  # it is silent
+
+
+def test_one_of_three_in_sync_waits_for_nobody() -> None:
+    group = Group("abc", 2)
+    for name in "bcd":
+        group.joins(name, END)
+    assert not group.primary.awaits_another(group.now_ms)
