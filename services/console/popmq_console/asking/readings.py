@@ -1,6 +1,6 @@
 """What several screens ask for."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.records.names import DEAD_LETTER_PREFIX, RETRY_PREFIX
@@ -48,9 +48,25 @@ async def topics_or_none(visit: Visit) -> list[admin.Topic] | None:
     return await answer_or_none(all_topics(visit), Failure.DENIED)
 
 
-async def groups_or_none(visit: Visit) -> list[admin.Group] | None:
+class NamesWith(NamedTuple):
+    names: list[str]
+    """Those with a text; all for an empty one."""
+    total: int
+    """How many there are in all."""
+
+
+async def topic_names_with(visit: Visit, text: str) -> NamesWith | None:
     """None: this visitor may not list them."""
-    return await answer_or_none(all_groups(visit), Failure.DENIED)
+    request = admin.ListTopicsRequest(contains=text)
+    found = await visit.ask_or_none("ListTopics", request, kept_ms=LIST_KEPT_MS)
+    return None if found is None else NamesWith([one.name for one in found.topics], found.total)
+
+
+async def group_names_with(visit: Visit, text: str) -> NamesWith | None:
+    """None: this visitor may not list them."""
+    request = admin.ListGroupsRequest(contains=text)
+    found = await visit.ask_or_none("ListGroups", request, kept_ms=LIST_KEPT_MS)
+    return None if found is None else NamesWith([one.name for one in found.groups], found.total)
 
 
 def is_system(topic: str) -> bool:

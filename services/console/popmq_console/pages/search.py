@@ -14,7 +14,7 @@ from popmq_common.records import receipt
 from popmq_common.records.names import RETRY_PREFIX
 from popmq_common.words import counted
 from popmq_console.asking.peek import newest_with
-from popmq_console.asking.readings import groups_or_none, topics_or_none
+from popmq_console.asking.readings import NamesWith, group_names_with, topic_names_with
 from popmq_console.reading.calls import EXPLAIN_S, SEARCH_S, Failure, answer_or_none, each
 from popmq_console.visit import Visit, named
 
@@ -50,13 +50,14 @@ async def search(visit: Visit) -> Response:
     text = visit.parameters.get("q", "")[:TEXT_MAX].strip()
     if not text:
         return visit.page("search.html", area="", searched="", found=SearchFinds(), where="")
-    topics, groups = await asyncio.gather(topics_or_none(visit), groups_or_none(visit))
-    topic_names = [one.name for one in topics or []]
-    group_names = [one.name for one in groups or []]
+    handle = _receipt(text)
+    topics, groups = await _names(visit, text)
+    topic_names = topics.names if topics is not None else []
+    group_names = groups.names if groups is not None else []
     exact = await _exact(visit, text, topic_names, group_names, knows_all=topics is not None)
     if exact:
         return visit.go_to(visit.url(exact))
-    if (handle := _receipt(text)) is not None:
+    if handle is not None:
         return await _by_handle(visit, text, handle, topic_names, group_names)
     if await _is_message(visit, text):
         return visit.go("/message", id=text)
@@ -64,11 +65,30 @@ async def search(visit: Visit) -> Response:
     lower = text.lower()
     found.topics = list(islice((n for n in topic_names if lower in n.lower()), NAMES_SHOWN))
     found.groups = list(islice((n for n in group_names if lower in n.lower()), NAMES_SHOWN))
-    await _by_key(visit, text, topic_names, found)
+    if topics is not None and topics.total > KEY_TOPICS_MAX:
+        found.notes.append(
+            f"There are {topics.total:,} topics: to find a key, look in one of them "
+            "(Messages, key or id)."
+        )
+    else:
+        await _by_key(visit, text, topic_names, found)
     if TRACE_ID.fullmatch(text) and not found.messages:
         await _by_trace(visit, text, topic_names, found)
     await _by_client(visit, text, group_names, found)
     return visit.page("search.html", area="", searched=text, found=found, where="")
+
+
+async def _names(visit: Visit, text: str) -> tuple[NamesWith | None, NamesWith | None]:
+    """Of topics and of groups: all of them, where few are, or where the text may be looked for in
+    each; else those with the text. None: this visitor may not list them."""
+    is_name = len(text) < ID_CHARS_MIN and "@" not in text and " " not in text
+    wanted = text if is_name else ""
+    topics, groups = await asyncio.gather(
+        topic_names_with(visit, wanted), group_names_with(visit, wanted)
+    )
+    if topics is not None and len(topics.names) < topics.total <= KEY_TOPICS_MAX:
+        topics = await topic_names_with(visit, "")
+    return topics, groups
 
 
 async def _exact(
@@ -103,13 +123,6 @@ async def _is_message(visit: Visit, text: str) -> bool:
 
 
 async def _by_key(visit: Visit, text: str, topics: list[str], found: SearchFinds) -> None:
-    if len(topics) > KEY_TOPICS_MAX:
-        found.notes.append(
-            f"There are {len(topics):,} topics: to find a key, look in one of them "
-            "(Messages, key or id)."
-        )
-        return
-
     async def one(topic: str) -> list[admin.StoredMessage]:
         request = admin.FindMessagesRequest(topic=topic, key=text, count_max=NAMES_SHOWN)
         asking = visit.ask("FindMessages", request, timeout_s=SEARCH_S)

@@ -96,7 +96,11 @@ class GroupAdminHandler:
             for reply in replies.values()
             for status in reply.describe.groups
         }
-        return admin.ListGroupsResponse(groups=[_group(one) for _, one in sorted(groups.items())])
+        wanted = request.contains.lower()
+        return admin.ListGroupsResponse(
+            groups=[_group(groups[name]) for name in sorted(groups) if wanted in name.lower()],
+            total=len(groups),
+        )
 
     async def describe(
         self, ctx: CallContext, request: admin.DescribeGroupRequest

@@ -109,7 +109,11 @@ class TopicAdminHandler:
             for status in reply.topics
             if request.system or is_user_topic(status.config.name)
         }
-        return admin.ListTopicsResponse(topics=[topic_of(one) for _, one in sorted(topics.items())])
+        wanted = request.contains.lower()
+        return admin.ListTopicsResponse(
+            topics=[topic_of(topics[name]) for name in sorted(topics) if wanted in name.lower()],
+            total=len(topics),
+        )
 
     async def describe(
         self, ctx: CallContext, request: admin.DescribeTopicRequest
