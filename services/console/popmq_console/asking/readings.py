@@ -59,14 +59,19 @@ async def topic_names_with(visit: Visit, text: str) -> NamesWith | None:
     """None: this visitor may not list them."""
     request = admin.ListTopicsRequest(contains=text)
     found = await visit.ask_or_none("ListTopics", request, kept_ms=LIST_KEPT_MS)
-    return None if found is None else NamesWith([one.name for one in found.topics], found.total)
+    return None if found is None else _names_with([one.name for one in found.topics], found.total)
 
 
 async def group_names_with(visit: Visit, text: str) -> NamesWith | None:
     """None: this visitor may not list them."""
     request = admin.ListGroupsRequest(contains=text)
     found = await visit.ask_or_none("ListGroups", request, kept_ms=LIST_KEPT_MS)
-    return None if found is None else NamesWith([one.name for one in found.groups], found.total)
+    return None if found is None else _names_with([one.name for one in found.groups], found.total)
+
+
+def _names_with(names: list[str], total: int) -> NamesWith:
+    """An older proxy tells all names and no total."""
+    return NamesWith(names, max(total, len(names)))
 
 
 def is_system(topic: str) -> bool:

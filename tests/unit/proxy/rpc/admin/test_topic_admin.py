@@ -152,3 +152,17 @@ def test_a_refused_group_is_made_on_no_other_broker(proxy: ProxyDriver) -> None:
     with pytest.raises(GroupExists):
         proxy.admin("CreateGroup", other)
     assert "billing" not in proxy.engine("broker-a").broker.state.catalog_state.groups
+
+
+def test_a_list_has_the_names_with_a_text_and_says_how_many_there_are(proxy: ProxyDriver) -> None:
+    for name in ("orders", "Orders-late", "parcels"):
+        topic = admin.Topic(name=name, message_type="NORMAL", queues=1)
+        proxy.admin("CreateTopic", admin.CreateTopicRequest(topic=topic))
+        group = admin.Group(name=f"g-{name}")
+        proxy.admin("CreateGroup", admin.CreateGroupRequest(group=group))
+    topics = proxy.admin("ListTopics", admin.ListTopicsRequest(contains="ORDER"))
+    assert [one.name for one in topics.topics] == ["Orders-late", "orders"]
+    assert topics.total == 3
+    groups = proxy.admin("ListGroups", admin.ListGroupsRequest(contains="late"))
+    assert [one.name for one in groups.groups] == ["g-Orders-late"]
+    assert groups.total == 3
