@@ -58,14 +58,16 @@ class NamesWith(NamedTuple):
 async def topic_names_with(visit: Visit, text: str) -> NamesWith | None:
     """None: this visitor may not list them."""
     request = admin.ListTopicsRequest(contains=text)
-    found = await visit.ask_or_none("ListTopics", request, kept_ms=LIST_KEPT_MS)
+    asking = visit.ask("ListTopics", request, kept_ms=LIST_KEPT_MS)
+    found = await answer_or_none(asking, Failure.DENIED)
     return None if found is None else _names_with([one.name for one in found.topics], found.total)
 
 
 async def group_names_with(visit: Visit, text: str) -> NamesWith | None:
     """None: this visitor may not list them."""
     request = admin.ListGroupsRequest(contains=text)
-    found = await visit.ask_or_none("ListGroups", request, kept_ms=LIST_KEPT_MS)
+    asking = visit.ask("ListGroups", request, kept_ms=LIST_KEPT_MS)
+    found = await answer_or_none(asking, Failure.DENIED)
     return None if found is None else _names_with([one.name for one in found.groups], found.total)
 
 

@@ -50,14 +50,13 @@ async def search(visit: Visit) -> Response:
     text = visit.parameters.get("q", "")[:TEXT_MAX].strip()
     if not text:
         return visit.page("search.html", area="", searched="", found=SearchFinds(), where="")
-    handle = _receipt(text)
     topics, groups = await _names(visit, text)
     topic_names = topics.names if topics is not None else []
     group_names = groups.names if groups is not None else []
     exact = await _exact(visit, text, topic_names, group_names, knows_all=topics is not None)
     if exact:
         return visit.go_to(visit.url(exact))
-    if handle is not None:
+    if (handle := _receipt(text)) is not None:
         return await _by_handle(visit, text, handle, topic_names, group_names)
     if await _is_message(visit, text):
         return visit.go("/message", id=text)

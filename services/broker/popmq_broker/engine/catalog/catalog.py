@@ -23,17 +23,14 @@ from popmq_broker.core.catalog.catalog import (
 from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import StartKey
-from popmq_broker.core.store.queue_entry import tags_code
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.pop_buffer import append_behind
 from popmq_broker.engine.journal.position_changes import apply_position_changes, position_drafts
 from popmq_broker.engine.journal.runtime import Runtime
-from popmq_broker.store.store import Draft
+from popmq_broker.store.queues.drafts import Draft, own_draft
 from popmq_common.errors import DiskFull, TooManyRequests
-from popmq_common.records import hosts
-from popmq_common.records import properties as names
 from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
 
 TOPICS_FILE: Final = "topics.json"
@@ -45,7 +42,6 @@ ACCESS_FILE: Final = "access.json"
 WRITTEN_TOGETHER: Final = 500
 """Rows, before other work gets its turn."""
 Row = TypeVar("Row")
-_CODES: Final = {kind: tags_code(kind) for kind in CatalogKind}
 
 
 class Catalog:
@@ -235,14 +231,4 @@ def _put(table: dict[str, Row], name: str, value: Row | None) -> None:
 
 
 def _draft(change: Change, now_ms: int) -> Draft:
-    return Draft(
-        topic=CATALOG_TOPIC,
-        queue_id=0,
-        body=encode(change),
-        properties=names.encode({names.TAGS: change.kind}),
-        tags_code=_CODES[change.kind],
-        sys_flag=0,
-        flag=0,
-        born_timestamp_ms=now_ms,
-        born_host=hosts.LOCAL,
-    )
+    return own_draft(CATALOG_TOPIC, change.kind, encode(change), now_ms)

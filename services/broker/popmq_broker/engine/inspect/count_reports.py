@@ -6,13 +6,10 @@ a minute later, and if they give up, the audit sees by the report's number that 
 
 from typing import Final
 
-from popmq_broker.core.store.queue_entry import tags_code
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.runtime import Runtime
-from popmq_broker.store.store import Draft
+from popmq_broker.store.queues.drafts import own_draft
 from popmq_common.errors import BadRequest, TooManyRequests
-from popmq_common.records import hosts
-from popmq_common.records import properties as names
 from popmq_common.records.names import COUNTS_TOPIC
 from popmq_common.units import KiB
 from popmq_internal.v1 import link_pb2 as link
@@ -39,7 +36,7 @@ class CountReports:
         now_ms = runtime.clock.now_ms()
         self._take_place(now_ms // _MINUTE_MS)
         self._topics.ensure_system_copy_target(COUNTS_TOPIC)
-        runtime.store.append([_draft(request.report, now_ms)], now_ms)
+        runtime.store.append([own_draft(COUNTS_TOPIC, _TAG, request.report, now_ms)], now_ms)
         await runtime.store.durable(runtime.store.log_end)
         return link.Done()
 
@@ -49,17 +46,3 @@ class CountReports:
         if self._in_minute >= PER_MINUTE_MAX:
             raise TooManyRequests(what="reports of counts in a minute", limit=PER_MINUTE_MAX)
         self._in_minute += 1
-
-
-def _draft(report: bytes, now_ms: int) -> Draft:
-    return Draft(
-        topic=COUNTS_TOPIC,
-        queue_id=0,
-        body=report,
-        properties=names.encode({names.TAGS: _TAG}),
-        tags_code=tags_code(_TAG),
-        sys_flag=0,
-        flag=0,
-        born_timestamp_ms=now_ms,
-        born_host=hosts.LOCAL,
-    )

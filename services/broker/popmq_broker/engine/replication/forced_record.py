@@ -13,12 +13,10 @@ from typing import Final
 
 from popmq_broker.core.replication.epochs import Epochs
 from popmq_broker.core.replication.group_record import GroupRecord
-from popmq_broker.core.store.queue_entry import tags_code
-from popmq_broker.store.store import Draft, Store
+from popmq_broker.store.queues.drafts import own_draft
+from popmq_broker.store.store import Store
 from popmq_common.errors import DiskFull
 from popmq_common.process.logs import Log
-from popmq_common.records import hosts
-from popmq_common.records import properties as names
 from popmq_common.records.names import FORCED_TOPIC
 
 _TAG: Final = "forced"
@@ -31,19 +29,9 @@ def write(store: Store, record: GroupRecord, epochs: Epochs, now_ms: int, log: L
         return
     log.error("replica.forced", epoch=record.forced_epoch, log_end=store.log_end)
     body = {"e": record.forced_epoch, "r": record.primary, "l": store.log_end}
-    draft = Draft(
-        topic=FORCED_TOPIC,
-        queue_id=0,
-        body=json.dumps(body, separators=(",", ":")).encode(),
-        properties=names.encode({names.TAGS: _TAG}),
-        tags_code=tags_code(_TAG),
-        sys_flag=0,
-        flag=0,
-        born_timestamp_ms=now_ms,
-        born_host=hosts.LOCAL,
-    )
+    text = json.dumps(body, separators=(",", ":")).encode()
     try:
-        store.append([draft], now_ms, system=True)
+        store.append([own_draft(FORCED_TOPIC, _TAG, text, now_ms)], now_ms, system=True)
     except DiskFull as full:
         log.warning("replica.forced_not_written", reason=str(full))
 

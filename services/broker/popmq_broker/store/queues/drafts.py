@@ -4,9 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from popmq_broker.core.store.queue_entry import tags_code_of
+from popmq_broker.core.store.queue_entry import tags_code, tags_code_of
 from popmq_broker.store.log.batch import Batch
 from popmq_broker.store.queues.queues import QueueId
+from popmq_common.records import hosts
+from popmq_common.records import properties as names
 from popmq_common.records import record as rec
 
 
@@ -39,6 +41,21 @@ def copy_of(record: rec.Record, topic: str, queue_id: int, properties: bytes) ->
         record.born_timestamp_ms,
         record.born_host,
         record.reconsume_times,
+    )
+
+
+def own_draft(topic: str, tag: str, body: bytes, now_ms: int) -> Draft:
+    """What the broker writes for itself: in the one queue of a topic of its own."""
+    return Draft(
+        topic=topic,
+        queue_id=0,
+        body=body,
+        properties=names.encode({names.TAGS: tag}),
+        tags_code=tags_code(tag),
+        sys_flag=0,
+        flag=0,
+        born_timestamp_ms=now_ms,
+        born_host=hosts.LOCAL,
     )
 
 
