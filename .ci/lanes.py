@@ -5,9 +5,14 @@
 A stage alone prints as it goes. What a stage in a lane prints is kept until it ends and comes in
 one piece; now and then a line says what is running. The first stage that fails ends the run: its
 output is the last, what still runs is stopped, the exit code is 1. Ctrl-C stops all, with 130.
+
+A stage of pytest with `again` may have up to three tests that fail once: these alone run a second
+time, and the end names them as FLAKY. It is for tests that wait for real processes on a machine
+whose noise is not theirs; campaigns and simulations have no second try.
 """
 
 import argparse
+import json
 import os
 import shutil
 import signal
@@ -16,8 +21,8 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
@@ -25,6 +30,8 @@ from typing import IO, Any
 LOOK_S = 0.1
 STOP_S = 20.0
 """How long a stage that is interrupted has to clean up, before it is killed."""
+FEW = 3
+"""So many tests of a stage may fail once."""
 
 
 @dataclass(frozen=True)
@@ -35,6 +42,8 @@ class Stage:
     """How long it takes, about. The longest begin first."""
     use: str = ""
     """What it shares with others: one of them runs at a time."""
+    again: bool = False
+    """Its tests that fail run a second time, if they are few."""
 
 
 def next_stage(waiting: Iterable[Stage], running: Iterable[Stage]) -> Stage | None:
@@ -44,10 +53,20 @@ def next_stage(waiting: Iterable[Stage], running: Iterable[Stage]) -> Stage | No
     return max(free, key=lambda stage: stage.seconds, default=None)
 
 
+def tests_that_failed(cache: Path) -> list[str]:
+    """What pytest kept of its last run. A run that broke off keeps nothing or too much."""
+    kept = cache / "v" / "cache" / "lastfailed"
+    return sorted(json.loads(kept.read_text())) if kept.exists() else []
+
+
 @dataclass
 class Running:
     stage: Stage
     output: IO[bytes] | None
+    cache: Path
+    """Where its pytest keeps what failed."""
+    flaky: tuple[str, ...] = ()
+    """The tests of a second try."""
     process: "subprocess.Popen[bytes]" = field(init=False)
     began: float = field(default_factory=time.monotonic)
 
@@ -59,7 +78,21 @@ class Running:
             stdout=self.output,
             stderr=subprocess.STDOUT if self.output else None,
             start_new_session=True,
+            env=os.environ | {"PYTEST_ADDOPTS": self._options()},
         )
+
+    def _options(self) -> str:
+        options = [os.environ.get("PYTEST_ADDOPTS", ""), f"-o cache_dir={self.cache}"]
+        if self.flaky:
+            options.append("--last-failed --last-failed-no-failures none")
+        return " ".join(options).strip()
+
+    def second_try(self) -> "Running | None":
+        """Not where so much fails that it is no chance, and not twice."""
+        failed = tests_that_failed(self.cache) if self.stage.again and not self.flaky else []
+        if not 0 < len(failed) <= FEW:
+            return None
+        return Running(self.stage, self.output, self.cache, tuple(failed))
 
     @property
     def took_s(self) -> float:
@@ -75,15 +108,20 @@ class Failed(Exception):
 
 
 class Run:
-    def __init__(self, heartbeat_s: float) -> None:
+    def __init__(self, heartbeat_s: float, caches: Path) -> None:
         self.took: list[str] = []
+        self.interrupted = False
+        """Looked at between steps: an exception from a signal could hit between a stage's start and
+        its place in the list, and would leave it running."""
         self._heartbeat_s = heartbeat_s
+        self._caches = caches
+        self._begun = 0
         self._running: list[Running] = []
 
     def alone(self, stages: Iterable[Stage]) -> None:
         for stage in stages:
             say(f"=== {stage.run}")
-            self._running.append(Running(stage, None))
+            self._begin(stage, None)
             while self._running:
                 time.sleep(LOOK_S)
                 self._look()
@@ -93,8 +131,7 @@ class Run:
         while waiting or self._running:
             while len(self._running) < lanes and (stage := self._next(waiting)):
                 waiting.remove(stage)
-                output = tempfile.TemporaryFile()  # noqa: SIM115
-                self._running.append(Running(stage, output))
+                self._begin(stage, tempfile.TemporaryFile())  # noqa: SIM115
             time.sleep(LOOK_S)
             self._look()
             if time.monotonic() - beat >= self._heartbeat_s and self._running:
@@ -102,10 +139,16 @@ class Run:
                 named = ", ".join(f"{one.stage.run} ({one.took_s:.0f} s)" for one in self._running)
                 say(f"... {named}; {len(waiting)} more")
 
+    def _begin(self, stage: Stage, output: IO[bytes] | None) -> None:
+        self._begun += 1
+        self._running.append(Running(stage, output, self._caches / str(self._begun)))
+
     def _next(self, waiting: list[Stage]) -> Stage | None:
         return next_stage(waiting, [one.stage for one in self._running])
 
     def _look(self) -> None:
+        if self.interrupted:
+            raise KeyboardInterrupt
         for one in list(self._running):
             if one.process.poll() is not None:
                 self._running.remove(one)
@@ -114,10 +157,17 @@ class Run:
     def _end(self, one: Running) -> None:
         """A stage that fails is the last one to print."""
         code = one.process.returncode
+        if code and (second := one.second_try()):
+            self._running.append(second)
+            self.took.append(
+                f"{one.took_s:5.0f} s  a second try for {len(second.flaky)} tests: {one.stage.run}"
+            )
+            return
         if code:
             self.stop()
         failed = f"FAILED ({code}): " if code else ""
         self.took.append(f"{one.took_s:5.0f} s  {failed}{one.stage.run}")
+        self.took.extend(f"         FLAKY: {name}" for name in one.flaky if not code)
         if one.output:
             say(f"=== {one.stage.run}")
             _copy(one.output)
@@ -149,21 +199,15 @@ def say(line: str) -> None:
     print(line, flush=True)
 
 
-@contextmanager
-def interrupted() -> Iterator[None]:
+def heed_interrupts(run: Run) -> None:
     """SIGTERM is as Ctrl-C, and both are heeded, also where a shell began this in the background,
     which ignores SIGINT: stages would ignore it, too."""
 
     def interrupt(*_: Any) -> None:
-        raise KeyboardInterrupt
+        run.interrupted = True
 
-    numbers = (signal.SIGINT, signal.SIGTERM)
-    before = [signal.signal(number, interrupt) for number in numbers]
-    try:
-        yield
-    finally:
-        for number, handler in zip(numbers, before, strict=True):
-            signal.signal(number, handler)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, interrupt)
 
 
 def main() -> int:
@@ -173,17 +217,18 @@ def main() -> int:
     parser.add_argument("--heartbeat", type=float, default=30, help="seconds")
     given = parser.parse_args()
     plan = tomllib.loads(given.stages.read_text())
-    run, began = Run(given.heartbeat), time.monotonic()
-    try:
-        with interrupted():
+    with tempfile.TemporaryDirectory() as caches:
+        run, began = Run(given.heartbeat, Path(caches)), time.monotonic()
+        heed_interrupts(run)
+        try:
             run.alone(Stage(**stage) for stage in plan.get("alone", []))
             run.beside((Stage(**stage) for stage in plan.get("beside", [])), given.lanes)
-        code = 0
-    except Failed:
-        code = 1
-    except KeyboardInterrupt:
-        run.stop()
-        code = 130
+            code = 0
+        except Failed:
+            code = 1
+        except KeyboardInterrupt:
+            run.stop()
+            code = 130
     say("\n".join([*run.took, f"{time.monotonic() - began:5.0f} s  in all"]))
     return code
 

@@ -145,6 +145,61 @@ def test_an_interrupt_stops_everything(folder: Path, number: signal.Signals) -> 
         _when_gone(pid)
 
 
+TESTS = """
+import pathlib
+import pytest
+
+@pytest.mark.parametrize("number", range({tests}))
+def test_once(number):
+    pathlib.Path(f"ran-{{number}}").open("a").write("x")
+    assert number >= {failing} or pathlib.Path(f"ran-{{number}}").read_text() == "x" * {passes_at}
+"""
+
+
+def with_tests(folder: Path, failing: int, passes_at: int, again: bool = True) -> Path:
+    """A stage of seven tests. The first `failing` of them pass at their try `passes_at`."""
+    text = TESTS.format(tests=7, failing=failing, passes_at=passes_at)
+    (folder / "test_it.py").write_text(text)
+    (folder / "pytest.ini").write_text("[pytest]\n")
+    plan = folder / "stages.toml"
+    run = f"{sys.executable} -m pytest -q test_it.py"
+    plan.write_text(f"[[beside]]\nrun = '{run}'\nagain = {str(again).lower()}\n")
+    return plan
+
+
+def tries(folder: Path) -> list[int]:
+    return [len((folder / f"ran-{number}").read_text()) for number in range(7)]
+
+
+def test_few_tests_that_fail_run_again_and_are_named(folder: Path) -> None:
+    code, lines = ran(with_tests(folder, failing=2, passes_at=2))
+    assert code == 0
+    assert tries(folder) == [2, 2, 1, 1, 1, 1, 1]
+    named = [line.split() for line in lines if "FLAKY" in line]
+    assert named == [["FLAKY:", f"test_it.py::test_once[{number}]"] for number in (0, 1)]
+
+
+def test_a_test_that_fails_twice_fails_the_run(folder: Path) -> None:
+    code, lines = ran(with_tests(folder, failing=1, passes_at=3))
+    assert code == 1
+    assert tries(folder) == [2, 1, 1, 1, 1, 1, 1]
+    assert not any("FLAKY" in line for line in lines)
+
+
+def test_many_that_fail_have_no_second_try(folder: Path) -> None:
+    code, _ = ran(with_tests(folder, failing=4, passes_at=2))
+    assert code == 1
+    assert tries(folder) == [1] * 7
+
+
+def test_only_some_stages_have_a_second_try(folder: Path) -> None:
+    code, _ = ran(with_tests(folder, failing=1, passes_at=2, again=False))
+    assert code == 1
+    plan = tomllib.loads((ROOT / ".ci" / "stages.toml").read_text())
+    again = {s["run"] for s in [*plan["alone"], *plan["beside"]] if s.get("again")}
+    assert again == {"make test", "make it", "make compiled", "make compat", "make compat-python"}
+
+
 def _when_written(path: Path) -> str:
     end = time.monotonic() + 20
     while time.monotonic() < end:
