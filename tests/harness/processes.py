@@ -170,11 +170,12 @@ def _ports(front: str) -> tuple[int, int]:
 
 @contextmanager
 def standalone(
-    folder: Path, env: Mapping[str, str] | None = None, *, front: str = "http2"
+    folder: Path, env: Mapping[str, str] | None = None, *, front: str = "http2", cores: int = 1
 ) -> Iterator[Server]:
     port, tls_port = _ports(front)
     command = ["standalone", "--front", front, "--port", str(port), "--tls-port", str(tls_port)]
     command += ["--data-dir", str(folder / "data"), "--no-console", "--json"]
+    command += ["--cores", str(cores)]
     process = Process(command, env or {}, folder / "standalone.log", port)
     server = Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", {"standalone": process})
     with _running(server):

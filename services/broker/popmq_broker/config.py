@@ -147,6 +147,9 @@ class BrokerConfig:
     create_groups: bool = False
     """Whether a consumer group is created, with default settings, when it is first used. popmq
     standalone sets it to True."""
+    drains: bool = False
+    """Whether this broker takes no new messages from clients, whatever its permission says; it
+    still delivers those that it has."""
     first_use_topics_max: int = 1_000
     """At this number of topics, first use (POPMQ_PROXY_CREATE_TOPICS) creates no more. All topics
     count, however they were created. popmq topic create goes on up to topics_max."""

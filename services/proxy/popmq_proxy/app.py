@@ -1,12 +1,14 @@
 """Build a proxy from its configuration; the only file that knows all parts."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from ssl import SSLContext
+from typing import TypeAlias
 
+from popmq_admin.v1.admin_pb2 import SpreadTopicsRequest
 from popmq_common.link import link_secret
 from popmq_common.metrics.metric import by_name
 from popmq_common.metrics.metrics_http import MetricsServer
@@ -17,6 +19,7 @@ from popmq_common.tls.settings import metrics_files, nameserver_files
 from popmq_proxy import metric_table as m
 from popmq_proxy import tls
 from popmq_proxy.clients.brokers import Brokers, LinkBrokers
+from popmq_proxy.clients.joined_brokers import JoinedBrokers, OwnBroker
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import Front, ProxyConfig
@@ -24,16 +27,18 @@ from popmq_proxy.front import tls as front_tls
 from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.grpcio import GrpcioFront
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
-from popmq_proxy.front.http2.server import Http2Server
+from popmq_proxy.front.http2.server import Arriving, Http2Server
 from popmq_proxy.front.request_handler import RequestHandler
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import ProxyMetrics
 from popmq_proxy.rpc.access import start_checks
 from popmq_proxy.rpc.admin.health import HealthHandler
 from popmq_proxy.rpc.methods import Methods, methods
-from popmq_proxy.rpc.shared.context import Upstream
+from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 DRAIN_S = 5.0
+Ports: TypeAlias = tuple[int, int, Callable[[], int]]
+"""Port, TLS port, and what counts connections."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +48,9 @@ class Proxy:
     port: int
     tls_port: int
     metrics_port: int
+    inner: "Handlers"
+    connection_count: Callable[[], int]
+    """Of clients, now."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +62,12 @@ class Handlers:
     rpcs: list[Rpc]
     metrics: ProxyMetrics
     metrics_port: int
+
+    async def spread_topics(self) -> int:
+        """Existing topics are made at brokers that lack them. How many there were."""
+        nobody = CallContext(metadata={}, peer="", deadline_s=None)
+        spread = await self.methods.topics.spread(nobody, SpreadTopicsRequest())
+        return len(spread.topics)
 
     def drain(self) -> None:
         """Not healthy any more, and waiting polls and streams end."""
@@ -69,28 +83,27 @@ async def handlers(
     *,
     nameservers: Nameservers | None = None,
     brokers: Brokers | None = None,
+    own: OwnBroker | None = None,
 ) -> AsyncIterator[Handlers]:
     """Everything behind the front, until the context is left.
 
-    Without `nameservers` and `brokers` those of the configuration are used.
+    Without `nameservers` and `brokers` those of the configuration are used; `own` is one of them,
+    which is in this process.
     """
     log = logs.get("proxy")
-    link_tls = tls.broker_context(config, log)
     metrics_tls = listening_context(metrics_files(config, "PROXY"), log, "metrics")
     routes = RouteCache(
         nameservers or GrpcNameservers(config.nameservers, nameserver_files(config, "PROXY"))
     )
-    links = brokers or LinkBrokers(
-        routes.address,
-        link_secret.read(config.link_secret, config.link_secret_file),
-        link_tls,
-        linger_ms_max=config.gather_ms_max,
-    )
-    if isinstance(links, LinkBrokers):
-        routes.moved = links.moved
+    linked = None if brokers is not None else _link_brokers(config, routes, log)
+    links = brokers or linked
+    if linked is not None and own is not None:
+        links = JoinedBrokers(own, linked, config.gather_ms_max)
+    assert links is not None
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
+    upstream.own_broker = own.name if own is not None else ""
     metrics = ProxyMetrics(upstream.sessions)
-    _show(metrics, routes, links)
+    _show(metrics, routes, linked)
     init_user = start_checks.check(config, log, over_link=brokers is None)
     found = methods(upstream, metrics)
     metrics.show(m.ACCESS_VERSION, lambda: {(): found.access.version.version})
@@ -122,13 +135,24 @@ async def handlers(
         found.audit.close()
 
 
-def _show(metrics: ProxyMetrics, routes: RouteCache, links: Brokers) -> None:
+def _link_brokers(config: ProxyConfig, routes: RouteCache, log: logs.Log) -> LinkBrokers:
+    found = LinkBrokers(
+        routes.address,
+        link_secret.read(config.link_secret, config.link_secret_file),
+        tls.broker_context(config, log),
+        linger_ms_max=config.gather_ms_max,
+    )
+    routes.moved = found.moved
+    return found
+
+
+def _show(metrics: ProxyMetrics, routes: RouteCache, linked: LinkBrokers | None) -> None:
     """What these have to tell. Brokers of the same process have no connection that could break."""
     metrics.show(m.ROUTES, lambda: {(): routes.count})
     metrics.show(m.NAMESERVERS_LOST, lambda: {(): routes.is_lost})
-    if isinstance(links, LinkBrokers):
-        metrics.show(m.LINK_UP, lambda: by_name(links.up(routes.broker_names)))
-        metrics.show(m.LINK_CALLS, lambda: by_name(links.calls()))
+    if linked is not None:
+        metrics.show(m.LINK_UP, lambda: by_name(linked.up(routes.broker_names)))
+        metrics.show(m.LINK_CALLS, lambda: by_name(linked.calls()))
 
 
 def _unhealthy_on_error(health: HealthHandler, log: logs.Log, task: "asyncio.Task[None]") -> None:
@@ -145,49 +169,64 @@ async def proxy(
     *,
     nameservers: Nameservers | None = None,
     brokers: Brokers | None = None,
+    own: OwnBroker | None = None,
+    arriving: Arriving | None = None,
 ) -> AsyncIterator[Proxy]:
     """Serve in this process until the context is left; then open polls end and calls finish.
+
+    `arriving`: where connections come from, if another process listens on the ports of the
+    configuration; only the front http2 takes them. The rest as in `handlers`.
 
     Raises `ConfigError`, `RuntimeError` when a port is taken.
     """
     log = logs.get("proxy")
-    async with handlers(config, clock, nameservers=nameservers, brokers=brokers) as inner:
-        fronts = {Front.GRPCIO: _grpcio, Front.HTTP2: _http2}
-        async with fronts[config.front](config, inner) as (port, tls_port):
+    async with handlers(config, clock, nameservers=nameservers, brokers=brokers, own=own) as inner:
+        front = (
+            _grpcio(config, inner)
+            if config.front is Front.GRPCIO
+            else _http2(config, inner, arriving)
+        )
+        async with front as (port, tls_port, connection_count):
             log.info("proxy.started", port=port, tls_port=tls_port, metrics_port=inner.metrics_port)
-            yield Proxy(port, tls_port, inner.metrics_port)
+            yield Proxy(port, tls_port, inner.metrics_port, inner, connection_count)
     log.info("proxy.stopped")
 
 
 @asynccontextmanager
-async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
-    """(port, TLS port or 0)"""
+async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[Ports]:
+    """Without a TLS port, that is 0. The library tells nobody how many connections it has."""
     front = GrpcioFront(config, inner.rpcs)
     port, tls_port = front.bind(front_tls.credentials(config, inner.upstream.log))
     inner.upstream.port = port
     await front.start()
     try:
-        yield port, tls_port
+        yield port, tls_port, lambda: 0
     finally:
         inner.drain()
         await front.stop(DRAIN_S)
 
 
 @asynccontextmanager
-async def _http2(config: ProxyConfig, inner: Handlers) -> AsyncIterator[tuple[int, int]]:
-    """(port, port for TLS: the same unless the configuration names one)"""
+async def _http2(
+    config: ProxyConfig, inner: Handlers, arriving: Arriving | None
+) -> AsyncIterator[Ports]:
+    """The port for TLS is the same unless the configuration names one."""
     app = application(config, inner)
     front = http2_server(config, inner, app, front_tls.context(config, inner.upstream.log))
     inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
     inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
     inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.budgets.answer_buffer.taken})
     try:
-        port = inner.upstream.port = front.bind(config.host, config.port)
-        tls_port = port
+        if arriving is not None:
+            front.take_from(arriving)
+            port = config.port
+        else:
+            port = front.bind(config.host, config.port)
+        inner.upstream.port = tls_port = port
         if config.tls_port not in (0, port):
-            tls_port = front.bind(config.host, config.tls_port)
+            tls_port = config.tls_port if arriving else front.bind(config.host, config.tls_port)
         front.start()
-        yield port, tls_port
+        yield port, tls_port, lambda: front.connection_count
     finally:
         inner.drain()
         await front.stop(DRAIN_S)

@@ -3,6 +3,7 @@
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol
 
 from popmq_broker import metrics as broker_metrics
 from popmq_broker.app import engine, registered
@@ -14,7 +15,7 @@ from popmq_common.tls.service_ends import listening_context
 from popmq_common.tls.settings import metrics_files
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_nameserver.core.route_table import RouteTable
-from popmq_proxy.app import Proxy, proxy
+from popmq_proxy.app import proxy
 from popmq_proxy.clients.local_brokers import LocalBroker, LocalBrokers
 from popmq_proxy.clients.nameservers import LocalNameservers
 from popmq_proxy.config import ProxyConfig
@@ -42,9 +43,18 @@ class LocalAnnouncer:
         self._table.unregister(broker)
 
 
+class Listening(Protocol):
+    """Where clients come in."""
+
+    @property
+    def port(self) -> int: ...
+    @property
+    def tls_port(self) -> int: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Standalone:
-    proxy: Proxy
+    proxy: Listening
     metrics_port: int
 
 

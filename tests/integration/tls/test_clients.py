@@ -23,17 +23,16 @@ from popmq_broker.config import BrokerConfig
 from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import ConfigError
 from popmq_common.tls.contexts import ClientAuth, TlsVersion
-from popmq_proxy.app import Proxy
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front import grpcio
 from popmq_proxy.front.request_handler import RequestHandler
-from popmq_standalone.app import standalone
+from popmq_standalone.app import Listening, standalone
 
 
 @asynccontextmanager
 async def serving(
     folder: Path, server: Certified, front: Front = Front.HTTP2, **settings: Any
-) -> AsyncIterator[Proxy]:
+) -> AsyncIterator[Listening]:
     if front is Front.GRPCIO:
         settings.setdefault("tls_port", free_port())
     config = ProxyConfig(

@@ -189,7 +189,7 @@ class Send:
         self, request: link.Send | SendCall, topic_name: str, kind: int, half_count: int
     ) -> list[Draft]:
         topic = self._catalog_state.topic(topic_name)
-        if not topic.perm & self._catalog_state.perm & PERM_WRITE:
+        if not topic.perm & self._catalog_state.allowed & PERM_WRITE:
             raise NoPermission(topic=topic.name, action="writable")
         queue_id = self._queue(topic, request.queue_id)
         records = request.records

@@ -21,6 +21,8 @@ from popmq_cli.shell.parameters import PORT
 from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_standalone.app import Standalone, standalone
+from popmq_standalone.cores.shards import CORES_MAX, auto_cores, found_shards, plan
+from popmq_standalone.cores.supervisor import on_cores
 
 OWN_DEFAULT: Final = "popmq standalone"
 """What sets what nobody said, and a cluster has otherwise."""
@@ -74,6 +76,26 @@ def given_options() -> frozenset[str]:
     return frozenset(name for name in names if source(name) is ParameterSource.COMMANDLINE)
 
 
+class Cores(click.ParamType):  # type: ignore[type-arg] # generic in stubs
+    name = "1-64|auto"
+
+    def convert(
+        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
+    ) -> int:
+        if value == "auto":
+            return auto_cores(os.cpu_count() or 1)
+        try:
+            cores = int(value)
+        except ValueError:
+            cores = 0
+        if not 1 <= cores <= CORES_MAX:
+            self.fail(f"{value!r} is neither auto nor a number from 1 to {CORES_MAX}", param, ctx)
+        return cores
+
+
+CORES: Final = Cores()
+
+
 @click.command("standalone", cls=Command)
 @HOST
 @click.option(
@@ -86,6 +108,13 @@ def given_options() -> frozenset[str]:
     help="Port for clients with TLS; only the front grpcio needs one.  [default: none]",
 )
 @FRONT
+@click.option(
+    "--cores",
+    type=CORES,
+    default="1",
+    show_default=True,
+    help="Processes, each with a broker and a log of its own; auto: one per two cores.",
+)
 @click.option(
     "--data-dir",
     type=click.Path(path_type=Path, file_okay=False),
@@ -117,6 +146,7 @@ def run_standalone(
     port: int,
     tls_port: int,
     front: str | None,
+    cores: int,
     data_dir: Path,
     no_create_topics: bool,
     flush: str,
@@ -140,13 +170,24 @@ def run_standalone(
         given=given_options(),
     )
 
+    planned = plan(data_dir, broker_config.name, cores, found_shards(data_dir))
     wants_console = not no_console and is_installed()
 
     @asynccontextmanager
     async def start() -> AsyncIterator[tuple[Standalone, str | None]]:
         async with AsyncExitStack() as stack:
             clock = SystemClock()
-            serving = standalone(broker_config, proxy_config, clock, metrics_port=metrics_port)
+            if len(planned) > 1:
+                serving = on_cores(
+                    planned,
+                    broker_config,
+                    proxy_config,
+                    clock,
+                    metrics_port=metrics_port,
+                    log_level=log_level,
+                )
+            else:
+                serving = standalone(broker_config, proxy_config, clock, metrics_port=metrics_port)
             served = await stack.enter_async_context(serving)
             url = None
             if wants_console:

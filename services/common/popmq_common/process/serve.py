@@ -25,7 +25,7 @@ def run_until_stopped(
     uvloop.run(_serve(start, ready))
 
 
-def _spare_collector() -> None:
+def spare_collector() -> None:
     """Look for garbage in cycles rarely, and never among what was there at start.
 
     Messages make no cycles; the default looks after every 700 objects, which took 9 % of a busy
@@ -53,7 +53,7 @@ async def _serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, asked)
     async with start() as service:
-        _spare_collector()
+        spare_collector()
         if ready is not None:
             waiting = ready(service)
             if waiting is not None:

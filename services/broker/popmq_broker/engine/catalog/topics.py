@@ -235,7 +235,9 @@ class Announced:
         catalog_state = self._catalog_state
         topics = catalog_state.topics.values()
         return [
-            topic_message(one, catalog_state.perm) for one in topics if self._is_announced(one.name)
+            topic_message(one, catalog_state.allowed)
+            for one in topics
+            if self._is_announced(one.name)
         ]
 
     def since(self, version: int) -> tuple[list[link.TopicConfig], list[str]] | None:
@@ -248,7 +250,7 @@ class Announced:
             name for name in names if name in catalog_state.topics and self._is_announced(name)
         }
         changed = [
-            topic_message(catalog_state.topics[name], catalog_state.perm)
+            topic_message(catalog_state.topics[name], catalog_state.allowed)
             for name in sorted(announced)
         ]
         return changed, sorted(names - announced)

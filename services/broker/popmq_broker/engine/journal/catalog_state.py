@@ -4,7 +4,13 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from popmq_broker.core.catalog.catalog import NO_ACCESS, CatalogKind, StoredAccess
-from popmq_broker.core.catalog.tables import PERM_BOTH, ConsumeFrom, GroupConfig, TopicConfig
+from popmq_broker.core.catalog.tables import (
+    PERM_BOTH,
+    PERM_READ,
+    ConsumeFrom,
+    GroupConfig,
+    TopicConfig,
+)
 from popmq_broker.core.catalog.topic_versions import TopicVersions
 from popmq_broker.core.groups.offsets import QueueKey
 from popmq_broker.core.groups.starts import GroupStart, StartKey
@@ -25,7 +31,9 @@ class CatalogState:
     """Of `topics`, those of clients; counted as they come and go."""
     topic_versions: TopicVersions = field(default_factory=TopicVersions)
     perm: int = PERM_BOTH
-    """What clients may do here at most; a topic may allow less."""
+    """The broker's permission, as the log says it."""
+    drains: bool = False
+    """By the configuration: no new messages of clients."""
     groups: dict[str, GroupConfig] = field(default_factory=dict)
     groups_version: int = 0
     floors: dict[str, dict[int, int]] = field(default_factory=dict)
@@ -45,6 +53,11 @@ class CatalogState:
     """What of the catalog changed since its file was written, and where in the log that begins."""
     starts: dict[StartKey, GroupStart] = field(default_factory=dict)
     """Where groups started, as told by their first receive."""
+
+    @property
+    def allowed(self) -> int:
+        """What clients may do here at most; a topic may allow less."""
+        return self.perm & PERM_READ if self.drains else self.perm
 
     def topic(self, name: str) -> TopicConfig:
         config = self.topics.get(name)

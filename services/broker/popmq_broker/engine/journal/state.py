@@ -16,7 +16,7 @@ class BrokerState:
     def __init__(self, runtime: Runtime) -> None:
         config: BrokerConfig = runtime.config
         self.runtime = runtime
-        self.catalog_state = CatalogState(runtime.store)
+        self.catalog_state = CatalogState(runtime.store, drains=runtime.config.drains)
         self.lease_state = LeaseState(runtime, self.catalog_state)
         self.consumer_state = ConsumerState(QueueLocks(config.queue_lock_ms))
         self.halves = HalfTable(

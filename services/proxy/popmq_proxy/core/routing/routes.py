@@ -34,6 +34,17 @@ class TopicRoutes(tuple[ns.QueueRoute, ...]):
             for queue_id in range(route.topic.write_queues)
         ]
 
+    def writable_at(self, broker: str) -> list[tuple[str, int]]:
+        """Those of `writable` at this broker."""
+        return self._writable_by_broker.get(broker, [])
+
+    @cached_property
+    def _writable_by_broker(self) -> dict[str, list[tuple[str, int]]]:
+        found: dict[str, list[tuple[str, int]]] = {}
+        for place in self.writable:
+            found.setdefault(place[0], []).append(place)
+        return found
+
     @cached_property
     def group_places(self) -> list[tuple[str, int]]:
         """(broker, queue id) that message groups are spread over: also of brokers that are away,

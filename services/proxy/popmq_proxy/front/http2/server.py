@@ -3,8 +3,9 @@
 import asyncio
 import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, TypeAlias
 
 from popmq_common.process.logs import Log
 from popmq_common.process.memory import Peak, give_back
@@ -28,8 +29,24 @@ ACCEPT_PAUSE_S: Final = 0.1
 """After an accept that failed: no descriptors are left, perhaps."""
 
 
+Arriving: TypeAlias = Callable[[], Awaitable[tuple[socket.socket, Any]]]
+"""The next connection and its peer's address, (host, port, …). After an `OSError` it is asked
+again."""
+
+
 class _Refused(Exception):
     """A connection that this server does not want."""
+
+
+def listening_socket(host: str, port: int) -> socket.socket:
+    """Raises `RuntimeError` when the port is taken."""
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except OSError as wrong:
+        raise RuntimeError(f"cannot listen on {host}:{port}: {wrong}") from wrong
+    listener.setblocking(False)
+    return listener
 
 
 class Http2Server:
@@ -51,6 +68,7 @@ class Http2Server:
         self._tls_only = tls_only
         self._shared = Shared(limits, budgets, connections_max)
         self._listeners: list[socket.socket] = []
+        self._sources: list[Arriving] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._opening: set[asyncio.Task[None]] = set()
         self._connections: set[Http2Connection] = set()
@@ -58,15 +76,15 @@ class Http2Server:
 
     def bind(self, host: str, port: int) -> int:
         """The port. Raises `RuntimeError` when it is taken."""
-        try:
-            family = socket.AF_INET6 if ":" in host else socket.AF_INET
-            listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-        except OSError as wrong:
-            raise RuntimeError(f"cannot listen on {host}:{port}: {wrong}") from wrong
-        listener.setblocking(False)
+        listener = listening_socket(host, port)
         self._listeners.append(listener)
+        self.take_from(lambda: asyncio.get_running_loop().sock_accept(listener))
         found: int = listener.getsockname()[1]
         return found
+
+    def take_from(self, source: Arriving) -> None:
+        """Connections that come from there are served, too. Before `start`."""
+        self._sources.append(source)
 
     @property
     def connection_count(self) -> int:
@@ -78,7 +96,7 @@ class Http2Server:
         return self._shared.arrivals.budget.taken
 
     def start(self) -> None:
-        self._tasks = [asyncio.create_task(self._accept(one)) for one in self._listeners]
+        self._tasks = [asyncio.create_task(self._accept(one)) for one in self._sources]
         self._tasks.append(asyncio.create_task(self._watch()))
 
     async def _watch(self) -> None:
@@ -95,11 +113,10 @@ class Http2Server:
             elif shared.tick == again_tick:
                 give_back()
 
-    async def _accept(self, listener: socket.socket) -> None:
-        loop = asyncio.get_running_loop()
+    async def _accept(self, source: Arriving) -> None:
         while True:
             try:
-                accepted, peer = await loop.sock_accept(listener)
+                accepted, peer = await source()
             except OSError as failed:
                 self._log.warning("accept.failed", reason=str(failed))
                 await asyncio.sleep(ACCEPT_PAUSE_S)

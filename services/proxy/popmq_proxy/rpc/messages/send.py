@@ -238,9 +238,9 @@ class SendHandler:
         return routes.place_of_group(found.group_places, message.system_properties.message_group)
 
     def _next_place(self, topic: str, found: TopicRoutes) -> Place:
-        """Round robin over the queues of all brokers that answer; the messages of one request stay
-        together."""
-        queues = found.writable
+        """Round robin over the queues of this process's own broker, or of all brokers that answer;
+        the messages of one request stay together."""
+        queues = found.writable_at(self._upstream.own_broker) or found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
         turn = self._round_robin.next(topic)

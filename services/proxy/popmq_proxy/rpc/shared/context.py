@@ -116,6 +116,8 @@ class Upstream:
         self.log = log
         self.port = config.port
         """Where clients without TLS come in; the real one once the front is bound."""
+        self.own_broker = ""
+        """The broker in this process, if there are others elsewhere: calls to it cost least."""
         self.first_use = FirstUse(config)
         self.producers = Producers()
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)

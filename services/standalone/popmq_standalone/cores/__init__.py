@@ -1,0 +1,1 @@
+"""A standalone on several cores: a process for each, and one that starts and watches them."""

@@ -1,0 +1,238 @@
+"""The supervisor's side of the workers: started, watched, started again, stopped in order."""
+
+import asyncio
+import pickle
+import socket
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from typing import Any, Final
+
+from popmq_common.process.logs import Log
+from popmq_standalone.cores.channel import Channel, hand_over
+from popmq_standalone.cores.shards import Shard
+from popmq_standalone.cores.worker import WorkerTask
+
+BACKOFF_S: Final = 0.5
+"""From a worker's end to its next start, doubled by each start that fails."""
+BACKOFF_S_MAX: Final = 10.0
+DRAIN_S_MAX: Final = 15.0
+END_S_MAX: Final = 60.0
+"""A worker that has not stopped by then is killed; what it answered OK is on disk."""
+FIGURES_S_MAX: Final = 5.0
+FULL_S: Final = 0.02
+"""Between tries to hand over a connection while no worker takes any."""
+MakeTask = Callable[[Shard, int, int], WorkerTask]
+"""Of a shard, its ends of the two socket pairs."""
+
+
+class StartFailed(RuntimeError):
+    """A worker did not get as far as serving."""
+
+
+class WorkerProcess:
+    """One run of a shard's worker."""
+
+    def __init__(
+        self, process: asyncio.subprocess.Process, control: Channel, connections: socket.socket
+    ) -> None:
+        self.process = process
+        self.control = control
+        self.connections = connections
+        self.ready = asyncio.Event()
+        self.drained = asyncio.Event()
+        self.gone = asyncio.Event()
+        self.failed = ""
+        self.handed = 0
+        self._open = 0
+        self._taken = 0
+        self._asked: dict[str, asyncio.Future[Any]] = {}
+        self._listening = asyncio.create_task(self._listen())
+
+    @property
+    def load(self) -> int:
+        """Connections that it has, or will have when it has looked."""
+        return self._open + self.handed - self._taken
+
+    async def _listen(self) -> None:
+        while (told := await self.control.next()) is not None:
+            self.failed = told.get("failed", self.failed)
+            self._open, self._taken = told.get("open", self._open), told.get("taken", self._taken)
+            for name, happened in (("ready", self.ready), ("drained", self.drained)):
+                if name in told:
+                    happened.set()
+            for name in self._asked.keys() & told.keys():
+                self._asked.pop(name).set_result(told[name])
+        for asked in self._asked.values():
+            asked.cancel()
+        await self.process.wait()
+        self.gone.set()
+        self.connections.close()
+        self.control.close()
+
+    async def ask(self, what: str, seconds_max: float) -> Any:
+        """Its answer. Raises `TimeoutError`, also when it ends before; one question of a kind at a
+        time."""
+        answer = self._asked[what] = asyncio.get_running_loop().create_future()
+        self.control.say(do=what)
+        await asyncio.wait([answer], timeout=seconds_max)
+        if not answer.done() or answer.cancelled():
+            self._asked.pop(what, None)
+            raise TimeoutError(f"no {what} within {seconds_max:g} s")
+        return answer.result()
+
+    def hand(self, connection: socket.socket) -> bool:
+        """False: it does not take it."""
+        try:
+            hand_over(self.connections, connection)
+        except OSError:
+            return False
+        self.handed += 1
+        return True
+
+
+class Workers:
+    def __init__(self, shards: Sequence[Shard], make_task: MakeTask, log: Log) -> None:
+        self._shards = shards
+        self._make_task = make_task
+        self._log = log
+        self._running: dict[Shard, WorkerProcess] = {}
+        self._keeping: list[asyncio.Task[None]] = []
+        self._stopping = False
+
+    async def start(self) -> None:
+        """All serve. Raises `StartFailed` when one cannot; then all are stopped."""
+        try:
+            async with asyncio.TaskGroup() as starting:
+                for shard in self._shards:
+                    starting.create_task(self._start(shard))
+        except BaseExceptionGroup as failed:
+            await self.stop()
+            raise failed.exceptions[0] from None
+        self._keeping = [asyncio.create_task(self._keep(shard)) for shard in self._shards]
+
+    async def _start(self, shard: Shard) -> WorkerProcess:
+        """Raises `StartFailed`."""
+        (control, its_control), (connections, its_connections) = (
+            socket.socketpair(),
+            socket.socketpair(),
+        )
+        connections.setblocking(False)
+        with its_control, its_connections:
+            fds = its_control.fileno(), its_connections.fileno()
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", WorkerTask.__module__),
+                stdin=asyncio.subprocess.PIPE,
+                pass_fds=fds,
+                start_new_session=True,  # Ctrl-C is for the supervisor, which stops them in order
+            )
+        worker = WorkerProcess(process, await Channel.over(control), connections)
+        self._running[shard] = worker
+        assert process.stdin is not None
+        with suppress(OSError):  # it has ended already
+            process.stdin.write(pickle.dumps(self._make_task(shard, *fds)))
+            await process.stdin.drain()
+        process.stdin.close()
+        await _first(worker.ready.wait(), worker.gone.wait())
+        if not worker.ready.is_set():
+            why = worker.failed or f"its process ended with exit code {process.returncode}"
+            raise StartFailed(f"{shard.broker} cannot start: {why}")
+        return worker
+
+    async def _keep(self, shard: Shard) -> None:
+        """Start it again when it has ended; for ever."""
+        backoff_s = BACKOFF_S
+        while True:
+            worker = self._running[shard]
+            await _first(worker.gone.wait(), worker.drained.wait())
+            if self._stopping:
+                return
+            worker.control.say(do="end")
+            await worker.gone.wait()
+            self._log.error("worker.ended", shard=shard.broker, code=worker.process.returncode)
+            await asyncio.sleep(backoff_s)
+            try:
+                await self._start(shard)
+            except StartFailed as failed:
+                self._log.error("worker.failed", shard=shard.broker, reason=str(failed))
+                backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
+            else:
+                self._log.info("worker.started", shard=shard.broker)
+                backoff_s = BACKOFF_S
+
+    def serving(self) -> list[tuple[Shard, WorkerProcess]]:
+        return [
+            (shard, worker)
+            for shard, worker in self._running.items()
+            if worker.ready.is_set() and not worker.drained.is_set() and not worker.gone.is_set()
+        ]
+
+    async def hand(self, connection: socket.socket) -> None:
+        """To the one with the fewest, of shards that take messages if there are any."""
+        while True:
+            serving = self.serving()
+            for _, worker in sorted(serving, key=_turn):
+                if worker.hand(connection):
+                    return
+            await asyncio.sleep(FULL_S)
+
+    async def spread_topics(self) -> int:
+        """Existing topics are made at shards that lack them. How many."""
+        worker = next(worker for shard, worker in self.serving() if not shard.drains)
+        return int(await worker.ask("spread", END_S_MAX))
+
+    async def figures(self) -> dict[int, str]:
+        """Shard number → its page of metrics; without those that are away."""
+        serving = self.serving()
+        pages = await asyncio.gather(
+            *(worker.ask("figures", FIGURES_S_MAX) for _, worker in serving),
+            return_exceptions=True,
+        )
+        return {
+            shard.number: page
+            for (shard, _), page in zip(serving, pages, strict=True)
+            if isinstance(page, str)
+        }
+
+    async def stop(self) -> None:
+        """First all let go of their clients, then the brokers end: until the last client is gone,
+        what its proxy asks of any broker is done."""
+        self._stopping = True
+        for task in self._keeping:
+            task.cancel()
+        await asyncio.gather(*self._keeping, return_exceptions=True)
+        workers = list(self._running.values())
+        for worker in workers:
+            worker.control.say(do="drain")
+        await _all(DRAIN_S_MAX, [_first(one.drained.wait(), one.gone.wait()) for one in workers])
+        for worker in workers:
+            worker.control.say(do="end")
+        await _all(END_S_MAX, [worker.gone.wait() for worker in workers])
+        for shard, worker in self._running.items():
+            if not worker.gone.is_set():
+                self._log.error("worker.killed", shard=shard.broker, seconds=END_S_MAX)
+                worker.process.kill()
+                await worker.gone.wait()
+
+
+def _turn(one: tuple[Shard, WorkerProcess]) -> tuple[bool, int, int]:
+    """The next connection goes to the least."""
+    shard, worker = one
+    return shard.drains, worker.load, worker.handed
+
+
+async def _first(*waits: Awaitable[Any]) -> None:
+    """Until one of them is over."""
+    tasks = [asyncio.ensure_future(wait) for wait in waits]
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        for task in tasks:
+            task.cancel()
+
+
+async def _all(seconds_max: float, waits: Sequence[Awaitable[Any]]) -> None:
+    """Until all are over, or the time is."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds_max):
+            await asyncio.gather(*waits)
