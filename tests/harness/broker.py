@@ -260,8 +260,9 @@ class EngineDriver:
         """Cleanly; its files are at rest."""
         self.run(self.broker.close())
 
-    def go_on(self) -> None:
-        """It starts on what is there now."""
+    def go_on(self, **settings: Any) -> None:
+        """It starts on what is there now, with these settings beside those from before."""
+        self._settings |= settings
         self.broker = self._open()
 
     def hold_disk(self) -> None:

@@ -10,6 +10,7 @@ from popmq_broker import backup as backups
 from popmq_broker.config import BrokerConfig
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.output import document, fail, progress
+from popmq_cli.store.other_shards import note_other_shards
 from popmq_common.errors import BadRequest, PopMQError
 from popmq_common.process import logs
 from popmq_common.process.config import ConfigError, from_env
@@ -35,6 +36,7 @@ def backup(data_dir: Path, target: Path, as_json: bool) -> None:
     environ = {**os.environ, "POPMQ_BROKER_DATA_DIR": str(target)}
     try:
         logs.configure("warning")
+        note_other_shards(data_dir)
         config = from_env(BrokerConfig, "POPMQ_BROKER_", environ)
         with progress("Copying", shown=not as_json) as tell:
             copied = backups.copy(data_dir, target, tell)

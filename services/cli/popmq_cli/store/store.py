@@ -25,6 +25,7 @@ from popmq_cli.shell.connection import check_text, client_options
 from popmq_cli.shell.output import confirm, document, fail, progress, table
 from popmq_cli.shell.parameters import OFFSET, Number, QueueRef, QueueType
 from popmq_cli.store.backup import backup
+from popmq_cli.store.other_shards import note_other_shards
 from popmq_cli.store.rebuild_queue import rebuild_queue
 from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
 from popmq_common.process import logs
@@ -55,6 +56,7 @@ def _errors(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **named: Any) -> None:
         try:
             logs.configure("warning")
+            note_other_shards(named["data_dir"])
             command(*args, **named)
         except (BadRequest, DirectoryInUse, ConfigError) as wrong:
             fail(str(wrong), EXIT_USAGE)
@@ -250,7 +252,9 @@ def rebuild(
     anew, and groups get the messages that they have skipped.
     """
     if data_dir is not None and not topic and queue is None:
-        _rebuild_all(data_dir, offsets, settings, write, as_json)
+        _rebuild_all(
+            data_dir=data_dir, offsets=offsets, settings=settings, write=write, as_json=as_json
+        )
     elif data_dir is None and topic and queue is not None:
         if broker and queue.broker and broker != queue.broker:
             raise click.UsageError(f"two brokers are named: {broker} and {queue.broker}")

@@ -5,8 +5,9 @@ pair; and connections of clients, over another one.
                  {"do": "spread"}    make existing topics at shards that lack them
                  {"do": "drain"}     serve no clients any more
                  {"do": "end"}       stop the broker
-    worker       {"failed": text}, {"ready": true}, {"figures": text}, {"spread": count},
-                 {"drained": true}, {"open": connections, "taken": connections so far}
+    worker       {"failed": text}, {"ready": true}, {"figures": text}, {"drained": true},
+                 {"spread": {"topics": count}} or {"spread": {"failed": text}},
+                 {"open": connections, "taken": connections so far}
 
 The end of one is the end of its side of both pairs: a worker stops when its supervisor is gone.
 """

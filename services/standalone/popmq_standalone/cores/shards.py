@@ -38,11 +38,15 @@ def plan(data_dir: Path, broker: str, cores: int, found: Iterable[int]) -> list[
         Shard(
             number,
             f"{broker}-{number}" if number else broker,
-            data_dir / "shards" / str(number) if number else data_dir,
+            shard_directory(data_dir, number),
             number >= cores,
         )
         for number in numbers
     ]
+
+
+def shard_directory(data_dir: Path, number: int) -> Path:
+    return data_dir / "shards" / str(number) if number else data_dir
 
 
 def found_shards(data_dir: Path) -> list[int]:

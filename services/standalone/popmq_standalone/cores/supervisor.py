@@ -97,7 +97,7 @@ async def on_cores(
         await workers.start()
         stack.push_async_callback(workers.stop)
         await _registered(names.table, {shard.broker for shard in shards})
-        log.info("topics.spread", count=await workers.spread_topics())
+        await workers.spread_topics()
         await stack.enter_async_context(_running(listeners.run(workers)))
         if metrics_port:
             await stack.enter_async_context(

@@ -89,13 +89,17 @@ class Worker:
 
     async def _serve(self, broker: BrokerServer, front: Proxy) -> None:
         listening = asyncio.create_task(self._listen(broker, front))
-        listening.add_done_callback(lambda _: self._ending.set())
+        listening.add_done_callback(self._end)
         telling = asyncio.create_task(self._tell(front))
         self._control.say(ready=True)
         try:
             await self._draining.wait()
         finally:
             telling.cancel()
+
+    def _end(self, _: object) -> None:
+        self._draining.set()
+        self._ending.set()
 
     async def _listen(self, broker: BrokerServer, front: Proxy) -> None:
         """Until the supervisor says that this is the end, or is gone."""
@@ -105,10 +109,9 @@ class Worker:
                 case "figures":
                     self._control.say(figures=generate_latest(figures).decode())
                 case "spread":
-                    self._control.say(spread=await front.inner.spread_topics())
+                    self._control.say(spread=await _spread(front))
                 case "drain":
                     self._draining.set()
-        self._draining.set()
 
     async def _tell(self, front: Proxy) -> None:
         before = None
@@ -118,6 +121,13 @@ class Worker:
                 self._control.say(open=now[0], taken=now[1])
                 before = now
             await asyncio.sleep(TELL_S)
+
+
+async def _spread(front: Proxy) -> dict[str, int | str]:
+    try:
+        return {"topics": await front.inner.spread_topics()}
+    except PopMQError as failed:
+        return {"failed": str(failed)}
 
 
 def _figures(broker: BrokerServer, front: Proxy) -> CollectorRegistry:

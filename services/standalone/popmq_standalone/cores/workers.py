@@ -3,11 +3,15 @@
 import asyncio
 import pickle
 import socket
+import subprocess
 import sys
+import threading
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final
 
+from popmq_broker.app import exit_on_error
 from popmq_common.process.logs import Log
 from popmq_standalone.cores.channel import Channel, hand_over
 from popmq_standalone.cores.shards import Shard
@@ -34,7 +38,7 @@ class WorkerProcess:
     """One run of a shard's worker."""
 
     def __init__(
-        self, process: asyncio.subprocess.Process, control: Channel, connections: socket.socket
+        self, process: "subprocess.Popen[bytes]", control: Channel, connections: socket.socket
     ) -> None:
         self.process = process
         self.control = control
@@ -48,6 +52,9 @@ class WorkerProcess:
         self._taken = 0
         self._asked: dict[str, asyncio.Future[Any]] = {}
         self._listening = asyncio.create_task(self._listen())
+        self._ended = asyncio.Event()
+        ended = partial(asyncio.get_running_loop().call_soon_threadsafe, self._ended.set)
+        threading.Thread(target=_wait, args=(process, ended), daemon=True).start()
 
     @property
     def load(self) -> int:
@@ -65,16 +72,18 @@ class WorkerProcess:
                 self._asked.pop(name).set_result(told[name])
         for asked in self._asked.values():
             asked.cancel()
-        await self.process.wait()
+        await self._ended.wait()
         self.gone.set()
         self.connections.close()
         self.control.close()
 
     async def ask(self, what: str, seconds_max: float) -> Any:
-        """Its answer. Raises `TimeoutError`, also when it ends before; one question of a kind at a
-        time."""
-        answer = self._asked[what] = asyncio.get_running_loop().create_future()
-        self.control.say(do=what)
+        """Its answer, for all who ask the same at a time. Raises `TimeoutError`, also when it ends
+        before."""
+        answer = self._asked.get(what)
+        if answer is None:
+            answer = self._asked[what] = asyncio.get_running_loop().create_future()
+            self.control.say(do=what)
         await asyncio.wait([answer], timeout=seconds_max)
         if not answer.done() or answer.cancelled():
             self._asked.pop(what, None)
@@ -110,29 +119,22 @@ class Workers:
             await self.stop()
             raise failed.exceptions[0] from None
         self._keeping = [asyncio.create_task(self._keep(shard)) for shard in self._shards]
+        for task in self._keeping:
+            task.add_done_callback(partial(exit_on_error, self._log))
 
     async def _start(self, shard: Shard) -> WorkerProcess:
         """Raises `StartFailed`."""
-        (control, its_control), (connections, its_connections) = (
-            socket.socketpair(),
-            socket.socketpair(),
-        )
+        control, its_control = socket.socketpair()
+        connections, its_connections = socket.socketpair()
         connections.setblocking(False)
         with its_control, its_connections:
             fds = its_control.fileno(), its_connections.fileno()
-            process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", WorkerTask.__module__),
-                stdin=asyncio.subprocess.PIPE,
-                pass_fds=fds,
-                start_new_session=True,  # Ctrl-C is for the supervisor, which stops them in order
-            )
+            process = _begun(fds)
         worker = WorkerProcess(process, await Channel.over(control), connections)
         self._running[shard] = worker
         assert process.stdin is not None
-        with suppress(OSError):  # it has ended already
+        with suppress(OSError), process.stdin:  # else it has ended already, which is seen below
             process.stdin.write(pickle.dumps(self._make_task(shard, *fds)))
-            await process.stdin.drain()
-        process.stdin.close()
         await _first(worker.ready.wait(), worker.gone.wait())
         if not worker.ready.is_set():
             why = worker.failed or f"its process ended with exit code {process.returncode}"
@@ -153,7 +155,7 @@ class Workers:
             await asyncio.sleep(backoff_s)
             try:
                 await self._start(shard)
-            except StartFailed as failed:
+            except (StartFailed, OSError) as failed:
                 self._log.error("worker.failed", shard=shard.broker, reason=str(failed))
                 backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
             else:
@@ -176,10 +178,13 @@ class Workers:
                     return
             await asyncio.sleep(FULL_S)
 
-    async def spread_topics(self) -> int:
-        """Existing topics are made at shards that lack them. How many."""
+    async def spread_topics(self) -> None:
+        """Existing topics are made at shards that lack them."""
         worker = next(worker for shard, worker in self.serving() if not shard.drains)
-        return int(await worker.ask("spread", END_S_MAX))
+        found = await worker.ask("spread", END_S_MAX)
+        if "failed" in found:
+            hint = "popmq topic spread --all"
+            self._log.error("topics.not_spread", reason=found["failed"], hint=hint)
 
     async def figures(self) -> dict[int, str]:
         """Shard number → its page of metrics; without those that are away."""
@@ -219,6 +224,23 @@ def _turn(one: tuple[Shard, WorkerProcess]) -> tuple[bool, int, int]:
     """The next connection goes to the least."""
     shard, worker = one
     return shard.drains, worker.load, worker.handed
+
+
+def _begun(fds: tuple[int, int]) -> "subprocess.Popen[bytes]":
+    """By vfork: gRPC has threads in this process, and asyncio's own way, which forks, now and then
+    made a child that crashed at once."""
+    return subprocess.Popen(
+        [sys.executable, "-m", WorkerTask.__module__],
+        stdin=subprocess.PIPE,
+        pass_fds=fds,
+        start_new_session=True,  # Ctrl-C is for the supervisor, which stops them in order
+    )
+
+
+def _wait(process: "subprocess.Popen[bytes]", ended: Callable[[], object]) -> None:
+    process.wait()
+    with suppress(RuntimeError):  # the event loop has ended, too
+        ended()
 
 
 async def _first(*waits: Awaitable[Any]) -> None:

@@ -82,3 +82,19 @@ def test_where_message_groups_are_is_kept_with_the_topic(driver: EngineDriver) -
         if one.name == "ordered"
     ]
     assert found.order_conf == "broker-a:2;broker-b:2"
+
+
+def test_a_broker_that_drains_takes_nothing_whatever_its_permission(driver: EngineDriver) -> None:
+    driver.send("before")
+    driver.stop()
+    driver.go_on(drains=True)
+    assert perm_told(driver) == READ
+    with pytest.raises(NoPermission):
+        driver.send("refused")
+    set_permission(driver, BOTH)
+    assert perm_told(driver) == READ
+    assert [message.body for message in driver.pop()] == [b"before"]
+    driver.stop()
+    driver.go_on(drains=False)
+    assert perm_told(driver) == BOTH
+    driver.send("after")
