@@ -31,7 +31,7 @@ MAY_IMPORT: dict[str, set[str]] = {
         "popmq_broker.metrics",
         "popmq_common",
         "popmq_internal",
-        "popmq_nameserver.core",
+        "popmq_nameserver",
         "popmq_proxy",
     },
     "popmq_pipelines": {"popmq_common", "popmq_broker.core"},

@@ -34,7 +34,7 @@ class StartFailed(RuntimeError):
     """A worker did not get as far as serving."""
 
 
-class WorkerProcess:
+class RunningWorker:
     """One run of a shard's worker."""
 
     def __init__(
@@ -105,7 +105,7 @@ class Workers:
         self._shards = shards
         self._make_task = make_task
         self._log = log
-        self._running: dict[Shard, WorkerProcess] = {}
+        self._running: dict[Shard, RunningWorker] = {}
         self._keeping: list[asyncio.Task[None]] = []
         self._stopping = False
 
@@ -122,7 +122,7 @@ class Workers:
         for task in self._keeping:
             task.add_done_callback(partial(exit_on_error, self._log))
 
-    async def _start(self, shard: Shard) -> WorkerProcess:
+    async def _start(self, shard: Shard) -> RunningWorker:
         """Raises `StartFailed`."""
         control, its_control = socket.socketpair()
         connections, its_connections = socket.socketpair()
@@ -130,7 +130,7 @@ class Workers:
         with its_control, its_connections:
             fds = its_control.fileno(), its_connections.fileno()
             process = _begun(fds)
-        worker = WorkerProcess(process, await Channel.over(control), connections)
+        worker = RunningWorker(process, await Channel.over(control), connections)
         self._running[shard] = worker
         assert process.stdin is not None
         with suppress(OSError), process.stdin:  # else it has ended already, which is seen below
@@ -162,7 +162,7 @@ class Workers:
                 self._log.info("worker.started", shard=shard.broker)
                 backoff_s = BACKOFF_S
 
-    def serving(self) -> list[tuple[Shard, WorkerProcess]]:
+    def serving(self) -> list[tuple[Shard, RunningWorker]]:
         return [
             (shard, worker)
             for shard, worker in self._running.items()
@@ -220,7 +220,7 @@ class Workers:
                 await worker.gone.wait()
 
 
-def _turn(one: tuple[Shard, WorkerProcess]) -> tuple[bool, int, int]:
+def _turn(one: tuple[Shard, RunningWorker]) -> tuple[bool, int, int]:
     """The next connection goes to the least."""
     shard, worker = one
     return shard.drains, worker.load, worker.handed

@@ -117,7 +117,7 @@ class Upstream:
         self.port = config.port
         """Where clients without TLS come in; the real one once the front is bound."""
         self.own_broker = ""
-        """The broker in this process, if there are others elsewhere: calls to it cost least."""
+        """The one in this process, if others are elsewhere: calls to it cost least."""
         self.first_use = FirstUse(config)
         self.producers = Producers()
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)
@@ -126,9 +126,7 @@ class Upstream:
         self.starts = StartFixer(
             self.call, brokers.answers, self._starting_at, self._spread_group, clock, log
         )
-        self.watches = BrokerWatches(
-            self.call, brokers.answers, lambda topic: routes.readable(topic), log
-        )
+        self.watches = BrokerWatches(self.call, brokers.answers, routes.readable, log)
         self._groups: dict[str, tuple[float, link.GroupConfig]] = {}
         self._waiting_count = 0
 
