@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 PYTHON ?= python3
 BIN := .venv/bin
-SOURCES := services sdk pipelines .ci/lanes.py bench/compare deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py docs/site_languages.py docs/translations.py
+SOURCES := services sdk pipelines .ci/lanes.py bench/compare bench/scaling deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py docs/site_languages.py docs/translations.py
 FAST := tests/unit tests/property tests/scenarios tests/traps tests/tidy tests/sim/test_simulation.py tests/replication_sim/test_simulation.py
 .DEFAULT_GOAL := help
 .PHONY: help setup quickstart fmt check test hunt sim faults soak lock-demo it crash disk compat pipelines compose test-all bench proto docs clean
@@ -319,6 +319,11 @@ EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BE
 extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups, 5,000,000 messages, timers (ONLY= FRONT= CHECK=1; ONLY=polls BROKERS=4; ONLY=console; ONLY=catch-up)
 	for name in $(or $(ONLY),polls topics backlog timers); do \
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
+
+.PHONY: bench-cores
+bench-cores: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: popmq standalone --cores 1 to 16, each process held to a tenth of a core; as root (ONLY=1,2 QUOTA=0.1 LOADS=send,e2e SECONDS=10 WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m scaling $(if $(ONLY),--cores $(ONLY)) $(if $(QUOTA),--quota $(QUOTA)) $(if $(LOADS),--loads $(LOADS)) \
+		$(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: export-load
 export-load: setup bench/loadgen/loadgen #: p99 of sends while a snapshot is written (MESSAGES=5000000 RATE=2000 ROUNDS=3 CHECK=1 WRITE=1)
