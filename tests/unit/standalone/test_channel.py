@@ -3,6 +3,8 @@
 import asyncio
 import socket
 
+import pytest
+
 from popmq_standalone.cores.channel import Channel, HandedOver, hand_over
 
 
@@ -43,6 +45,22 @@ async def test_each_is_handed_over_once_and_in_order() -> None:
             taken, peer = await handed.next()
             with taken, client:
                 assert peer == client.getsockname()
+
+
+async def test_a_process_without_room_for_one_more_tells_and_goes_on() -> None:
+    """The kernel drops a descriptor that the receiver may not open, and delivers the byte alone."""
+    ours, theirs = socket.socketpair()
+    client, accepted = connection()
+    with ours, theirs, client:
+        handed = HandedOver(theirs)
+        ours.send(b"c")
+        with pytest.raises(OSError, match="Too many open files"):
+            await handed.next()
+        with accepted:
+            hand_over(ours, accepted)
+        taken, _ = await handed.next()
+        taken.close()
+        assert handed.taken == 2
 
 
 async def test_when_the_supervisor_is_gone_none_comes() -> None:

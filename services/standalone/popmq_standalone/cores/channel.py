@@ -14,7 +14,9 @@ The end of one is the end of its side of both pairs: a worker stops when its sup
 
 import asyncio
 import json
+import os
 import socket
+from errno import EMFILE
 from typing import Any, Final
 
 from popmq_common.units import MiB
@@ -66,7 +68,8 @@ class HandedOver:
         self.taken = 0
 
     async def next(self) -> tuple[socket.socket, Any]:
-        """A client's connection and its address; never when the supervisor is gone."""
+        """A client's connection and its address; never when the supervisor is gone. Raises
+        `OSError` when this process may not open one more; that connection is closed."""
         loop = asyncio.get_running_loop()
         while True:
             try:
@@ -77,6 +80,8 @@ class HandedOver:
             if not data:
                 await loop.create_future()
             self.taken += 1
+            if not descriptors:
+                raise OSError(EMFILE, os.strerror(EMFILE))
             accepted = socket.socket(fileno=descriptors[0])
             try:
                 return accepted, accepted.getpeername()

@@ -8,10 +8,12 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
 
+from popmq_broker.app import exit_on_error
 from popmq_broker.config import BrokerConfig
 from popmq_common.metrics.metrics_http import REQUEST_S, SCRAPE_S_MAX, Pages
 from popmq_common.process import logs
@@ -98,7 +100,7 @@ async def on_cores(
         stack.push_async_callback(workers.stop)
         await _registered(names.table, {shard.broker for shard in shards})
         await workers.spread_topics()
-        await stack.enter_async_context(_running(listeners.run(workers)))
+        await stack.enter_async_context(_running(listeners.run(workers), log))
         if metrics_port:
             await stack.enter_async_context(
                 _figures(workers, broker_config, proxy_config.host, metrics_port)
@@ -165,8 +167,10 @@ class _Told:
 
 
 @asynccontextmanager
-async def _running(work: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
+async def _running(work: Coroutine[Any, Any, None], log: logs.Log) -> AsyncIterator[None]:
+    """A server that does not listen must not live on."""
     task = asyncio.create_task(work)
+    task.add_done_callback(partial(exit_on_error, log))
     try:
         yield
     finally:

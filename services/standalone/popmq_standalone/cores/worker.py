@@ -46,6 +46,7 @@ class WorkerTask:
 
 def main() -> int:
     task: WorkerTask = pickle.load(sys.stdin.buffer)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # the supervisor gets it too, and stops in order
     logs.configure(task.log_level, limited=True)
     keep_little()
     return uvloop.run(_run(task))
@@ -75,7 +76,6 @@ class Worker:
     async def run(self) -> None:
         """Raises what keeps broker or proxy from starting."""
         clock = SystemClock()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._draining.set)
         async with server(self._task.broker, clock) as broker:
             own = OwnBroker(
                 self._task.broker.name,
