@@ -6,6 +6,7 @@ import pytest
 
 from popmq_standalone.cores.figures import one_page
 from popmq_standalone.cores.shards import Shard, auto_cores, found_shards, plan
+from popmq_standalone.cores.supervisor import audit_log
 
 DIR = Path("data")
 
@@ -43,6 +44,14 @@ def test_directories_that_are_no_shards_are_passed_over(tmp_path: Path) -> None:
     for name in ("2", "10", "0", "-1", "lost+found", "1.old"):
         (tmp_path / "shards" / name).mkdir(parents=True)
     assert found_shards(tmp_path) == [2, 10]
+
+
+def test_each_has_an_audit_trail_of_its_own() -> None:
+    assert [audit_log("/var/log/audit.log", number) for number in range(2)] == [
+        "/var/log/audit.log",
+        "/var/log/audit-1.log",
+    ]
+    assert [audit_log(path, 1) for path in ("", "-")] == ["", "-"]
 
 
 def test_rows_of_all_shards_are_on_one_page() -> None:

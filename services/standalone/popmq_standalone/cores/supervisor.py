@@ -9,6 +9,7 @@ from concurrent.futures import Future
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any, Final
 
 from prometheus_client import CONTENT_TYPE_LATEST
@@ -35,6 +36,7 @@ from popmq_standalone.cores.workers import Workers
 ANY_PORT_HOST: Final = "127.0.0.1"
 """The links of the workers: nobody else needs to reach them."""
 SECRET_BYTES: Final = 32
+STDOUT: Final = "-"
 REGISTERED_S_MAX: Final = 30.0
 """From when all workers serve until their brokers are in the routes."""
 LOOK_S: Final = 0.01
@@ -162,8 +164,20 @@ class _Told:
             data_dir=shard.directory,
             drains=shard.drains or self._broker.drains,
         )
-        proxy = replace(self._proxy, name=f"{self._proxy.name or 'standalone'}-{shard.number}")
+        proxy = replace(
+            self._proxy,
+            name=f"{self._proxy.name or 'standalone'}-{shard.number}",
+            audit_log=audit_log(self._proxy.audit_log, shard.number),
+        )
         return WorkerTask(broker, proxy, self._log_level, control_fd, connections_fd)
+
+
+def audit_log(path: str, number: int) -> str:
+    """Of the proxy of this shard: each writes a file of its own, and begins the next by itself."""
+    if path in ("", STDOUT) or not number:
+        return path
+    named = Path(path)
+    return str(named.with_stem(f"{named.stem}-{number}"))
 
 
 @asynccontextmanager
