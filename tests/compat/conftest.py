@@ -1,5 +1,5 @@
 """Every official client is checked against a cluster of processes, and, with fewer checks, against
-a standalone through each front.
+a standalone through each front and on two cores.
 
 Each is a module, so that with several workers (-n 4 --dist loadscope) a server is started once."""
 
@@ -40,13 +40,18 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         yield running
 
 
-@pytest.fixture(scope="module", params=["http2", "grpcio"])
+FRONTS = {"http2": ("http2", 1), "grpcio": ("grpcio", 1), "cores": ("http2", 2)}
+"""Of a standalone: its front, and the number of its processes."""
+
+
+@pytest.fixture(scope="module", params=FRONTS)
 def front(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Server]:
-    """A standalone, behind each front."""
+    """A standalone, behind each front, and on two cores."""
     folder: Path = tmp_path_factory.mktemp(request.param)
-    with standalone(folder, env=SHORT, front=request.param) as running:
+    front, cores = FRONTS[request.param]
+    with standalone(folder, env=SHORT, front=front, cores=cores) as running:
         yield running
 
 
