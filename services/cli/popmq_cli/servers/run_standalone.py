@@ -77,7 +77,7 @@ def given_options() -> frozenset[str]:
 
 
 class Cores(click.ParamType):  # type: ignore[type-arg] # generic in stubs
-    name = "1-64|auto"
+    name = "cores"
 
     def convert(
         self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
@@ -111,6 +111,7 @@ CORES: Final = Cores()
 @click.option(
     "--cores",
     type=CORES,
+    metavar="N|auto",
     default="1",
     show_default=True,
     help="Processes, each with a broker and a log of its own; auto: one per two cores.",
