@@ -33,7 +33,7 @@ NOT_RUN = [
     ("docs/deploy.md", "docker compose -f deploy/docker-compose.yml -f deploy/replicated", DOCKER),
     ("docs/deploy.md", "git pull", DOCKER),
     ("docs/deploy.md", "popmq standalone --cores", "two servers on one port: test_cores.py"),
-    ("docs/performance/cores.md", "make bench-cores", "minutes, as root"),
+    ("docs/performance/cores.md", "make bench-cores", MINUTES),
     ("docs/deploy.md", "python3 -m venv /opt/popmq", "needs root and systemd: tests/unit/deploy"),
     ("docs/export.md", "python -m popmq_pipelines.jobs.decode", JAVA),
     ("docs/formats.md", "make rocketmq-store", MINUTES),
