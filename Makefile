@@ -293,6 +293,26 @@ SERVER_PYTHON ?= $(shell /usr/bin/python3 -c 'import sys, ensurepip; sys.exit(sy
 bench: setup .venv/.bench .venv-bench/.ready .venv-compiled/.ready bench/loadgen/loadgen bench/anchor/lib ## against Apache RocketMQ (ROUNDS= SECONDS= ROWS= CHECK=1 FULL=1)
 	PYTHONPATH=bench $(BIN)/python -m compare $(BENCH_ARGS)
 
+# Clients of other queues; PopMQ's SDK runs beside them.
+.venv-peers/.ready: .server-python pyproject.toml $(shell find sdk -name '*.py')
+	$(SERVER_PYTHON) -m venv --clear .venv-peers
+	.venv-peers/bin/pip install --quiet --upgrade pip
+	.venv-peers/bin/pip install --quiet . --group peers
+	touch $@
+
+NATS_VERSION = v2.15.2
+.tools/nats-server:
+	@command -v go >/dev/null || { echo 'make bench-peers: install Go 1.26 or newer (https://go.dev/dl)'; exit 1; }
+	GOBIN=$(CURDIR)/.tools go install github.com/nats-io/nats-server/v2@$(NATS_VERSION)
+
+.PHONY: bench-peers
+is_peer = $(if $(SYSTEMS),$(findstring $(1),$(SYSTEMS)),$(1))
+bench-peers: setup .venv/.bench .venv-bench/.ready .venv-peers/.ready $(if $(call is_peer,compiled),.venv-compiled/.ready) $(if $(call is_peer,nats),.tools/nats-server) #: our SDK beside Redis Streams, NATS JetStream and RabbitMQ with their clients (SYSTEMS= ROWS= ROUNDS= SECONDS= PROCESSES=1,4)
+	PYTHONPATH=bench $(BIN)/python -m peers $(if $(SYSTEMS),--systems '$(SYSTEMS)') $(if $(ROWS),--rows '$(ROWS)') \
+		$(if $(filter command line environment,$(origin ROUNDS)),--rounds $(ROUNDS)) $(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) \
+		$(if $(filter command line environment,$(origin MESSAGES)),--messages $(MESSAGES)) \
+		$(if $(PROCESSES),--processes '$(PROCESSES)') $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
+
 .PHONY: bench-record
 bench-record: setup bench/loadgen/loadgen #: this commit beside an earlier one, in turns (BEFORE=HEAD~1 ROWS= TURNS=20 FAIL_ABOVE=1.25 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m commits $(or $(BEFORE),HEAD~1) --python $(SERVER_PYTHON) $(if $(ROWS),--rows $(ROWS)) \
@@ -312,7 +332,7 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
-SOURCES += bench/audit_scale bench/commits bench/extremes bench/profiling bench/micro bench/sdk_compare examples
+SOURCES += bench/audit_scale bench/commits bench/extremes bench/profiling bench/micro bench/peers bench/sdk_compare examples
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
@@ -395,4 +415,4 @@ docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fail
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build
 
 clean: ## remove what the other commands made
-	rm -rf .server-python .venv .venv-bench .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules tests/compat/rust/target
+	rm -rf .server-python .venv .venv-bench .venv-peers .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules tests/compat/rust/target

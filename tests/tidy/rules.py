@@ -68,6 +68,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "popmq_console": {"apache", "popmq", "popmq_admin", "popmq_common", "popmq_readings"},
     "audit_scale": {"popmq_broker.core", "popmq_common", "popmq_pipelines"},
     "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
+    "peers": {"extremes", "popmq"},
     "profiling": {"extremes"},
     "sdk_compare": {"popmq", "popmq_admin"},
     "micro": {
