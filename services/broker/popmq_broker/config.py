@@ -95,6 +95,9 @@ class BrokerConfig:
     """How long a replica in sync may be behind or silent before the others go on without it."""
     primary_lease_ms: int = 3_000
     """How long the primary may be silent before another replica takes over."""
+    catch_up_bytes_per_s: int = 16 * MiB
+    """How fast a replica that is far behind copies the log, unless the log grows faster than half
+    of this. 0 means as fast as it can."""
     lease_gap_ms_max: int = 60_000
     """When a replica becomes primary because the one before has failed, open leases get the time
     added in which there was no primary, this much at most. 0 means none."""

@@ -153,6 +153,7 @@ def _parts(
         min_in_sync=config.min_in_sync,
         lag_ms=config.replica_lag_ms,
         lease_s=config.primary_lease_ms / 1000,
+        catch_up_bytes_per_s=config.catch_up_bytes_per_s,
         register=register,
         directory=directory,
         files=OsFiles(),

@@ -69,6 +69,11 @@ class Following:
         self._told_commit_point = 0
 
     @property
+    def primary_end(self) -> int:
+        """How far the primary had committed when it was last heard."""
+        return self._told_commit_point
+
+    @property
     def commit_point(self) -> int:
         """What may be shown."""
         return min(self._told_commit_point, self.durable_end)

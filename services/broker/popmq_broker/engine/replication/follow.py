@@ -12,6 +12,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Final, Protocol
 
+from popmq_broker.core.replication import catch_up_pace
+from popmq_broker.core.replication.catch_up_pace import CatchUpPace
 from popmq_broker.core.replication.election import Candidate
 from popmq_broker.core.replication.epochs import Epochs, EpochStart
 from popmq_broker.core.replication.follower import Following, GoOn, Shipment, start_of
@@ -54,6 +56,7 @@ class Here:
     directory: ReplicaDirectory
     files: Files
     config: StoreConfig
+    catch_up_bytes_per_s: int
     log: Log
 
 
@@ -154,7 +157,10 @@ class Follow:
 
     async def _fetch(self) -> None:
         following, store = self._following, self._store
+        pace = CatchUpPace(self._here.catch_up_bytes_per_s)
+        now_s = asyncio.get_running_loop().time
         while True:
+            is_far, began_s = pace.is_far(following.log_end, following.primary_end), now_s()
             while following.log_end - following.durable_end > UNSYNCED_BYTES_MAX:
                 await self._until_synced()
             fetch = link.ReplicaFetch(
@@ -163,7 +169,7 @@ class Follow:
                 epoch=self._record.epoch,
                 at=following.log_end,
                 durable_end=following.durable_end,
-                bytes_max=FETCH_BYTES,
+                bytes_max=catch_up_pace.FETCH_BYTES if is_far else FETCH_BYTES,
                 wait_ms=WAIT_MS,
             )
             reply = (await self._call(link.Call(replica_fetch=fetch))).replica_fetch
@@ -176,6 +182,9 @@ class Follow:
                 following.written(shipment)
             following.told(shipment.commit_point)
             store.commit(following.commit_point)
+            if is_far:
+                next_s = pace.next_s(began_s, len(shipment.data), following.primary_end)
+                await asyncio.sleep(max(0.0, next_s - now_s()))
 
     async def _until_synced(self) -> None:
         self._synced.clear()

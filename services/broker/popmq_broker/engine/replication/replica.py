@@ -180,6 +180,7 @@ class Replica:
             directory=parts.directory,
             files=parts.files,
             config=parts.store_config,
+            catch_up_bytes_per_s=parts.catch_up_bytes_per_s,
             log=self._log,
         )
 

@@ -28,6 +28,7 @@ class ReplicaParts:
     min_in_sync: int
     lag_ms: int
     lease_s: float
+    catch_up_bytes_per_s: int
     register: Register
     directory: ReplicaDirectory
     files: Files
