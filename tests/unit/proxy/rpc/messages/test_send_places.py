@@ -37,6 +37,9 @@ class Brokers:
     def answers(self, broker: str) -> bool:
         return broker not in self.away
 
+    def readable(self, topic: str) -> list[str]:
+        return self.known(topic).readable_brokers
+
     def known(self, topic: str) -> TopicRoutes:
         config = link.TopicConfig(
             name=topic, read_queues=QUEUES, write_queues=QUEUES, perm=6, message_type="MIXED"
@@ -115,3 +118,12 @@ async def test_the_first_messages_of_many_topics_do_not_go_to_one_queue() -> Non
         await as_a_front_does(send, message(f"t{i}"))
     places = Counter((broker, queue) for _, broker, queue in brokers.stored)
     assert places == EVENLY
+
+
+async def test_what_a_process_gets_goes_to_its_own_broker() -> None:
+    brokers = Brokers()
+    brokers.upstream.own_broker = "b"
+    send = SendHandler(brokers.upstream)
+    for _ in range(8):
+        await as_a_front_does(send, message("t"))
+    assert brokers.of("t") == {("b", 0): 4, ("b", 1): 4}
