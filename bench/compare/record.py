@@ -60,10 +60,14 @@ class Record:
 
 
 def save(record: Record, path: Path) -> None:
+    save_document({"format": FORMAT, **asdict(record)}, path)
+
+
+def save_document(document: dict[str, Any], path: Path) -> None:
     """Replaces the file in one step, so that an aborted run leaves a whole one."""
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({"format": FORMAT, **asdict(record)}, indent=1) + "\n")
+    draft.write_text(json.dumps(document, indent=1) + "\n")
     os.replace(draft, path)
 
 

@@ -1,7 +1,6 @@
 """The results file, one JSON document, and the medians that the tables have."""
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -10,6 +9,7 @@ from statistics import median
 from typing import Any, Final
 
 from compare.failure import BenchFailure
+from compare.record import save_document
 
 FORMAT: Final = 1
 Key = tuple[str, int, str]
@@ -70,11 +70,7 @@ class PeersRecord:
 
 
 def save(record: PeersRecord, path: Path) -> None:
-    """Replaces the file in one step."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    draft = path.with_suffix(".tmp")
-    draft.write_text(json.dumps({"peers_format": FORMAT, **asdict(record)}, indent=1) + "\n")
-    os.replace(draft, path)
+    save_document({"peers_format": FORMAT, **asdict(record)}, path)
 
 
 def load(path: Path) -> PeersRecord:

@@ -6,7 +6,7 @@ import signal
 import socket
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 from urllib.request import urlopen
@@ -16,6 +16,7 @@ from grpc import StatusCode
 from grpc.aio import AioRpcError, insecure_channel
 from harness.processes import Process, Server, free_port, standalone
 from integration.conftest import Raw
+from integration.test_cli_signals import until
 
 from apache.rocketmq.v2.definition_pb2 import Code
 from apache.rocketmq.v2.service_pb2_grpc import MessagingServiceStub
@@ -23,13 +24,6 @@ from popmq import Client
 
 WITHIN_S = 60.0
 TOPIC = "orders"
-
-
-def until(reached: Callable[[], bool]) -> None:
-    end = time.monotonic() + WITHIN_S
-    while not reached():
-        assert time.monotonic() < end
-        time.sleep(0.05)  # nothing tells of another process
 
 
 async def send(server: Server, connections: int, each: int) -> set[str]:

@@ -46,6 +46,13 @@ class _OnLoop(Collector):
             found.set_exception(bug)
 
 
+def add_process(registry: CollectorRegistry) -> None:
+    """The figures of this process, and its version."""
+    ProcessCollector(registry=registry)
+    build = Info("popmq_build", "Which PopMQ this is", registry=registry)
+    build.info({"version": version("popmq")})
+
+
 class MetricsServer:
     """`async with`: the page is served inside, with `tls` over HTTPS. Port 0 means none is.
 
@@ -71,10 +78,7 @@ class MetricsServer:
         if self.port:
             registry = CollectorRegistry()
             registry.register(_OnLoop(self._registry, asyncio.get_running_loop()))
-            ProcessCollector(registry=registry)
-            Info("popmq_build", "Which PopMQ this is", registry=registry).info(
-                {"version": version("popmq")}
-            )
+            add_process(registry)
             self._pages = Pages(make_wsgi_app(registry), self._request_s, tls=self._tls)
             listening: Future[None] = Future()
             self._thread = threading.Thread(

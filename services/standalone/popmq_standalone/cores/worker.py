@@ -10,16 +10,16 @@ import signal
 import socket
 import sys
 from dataclasses import dataclass
-from importlib.metadata import version
 from typing import Final
 
 import uvloop
-from prometheus_client import CollectorRegistry, Info, ProcessCollector, generate_latest
+from prometheus_client import CollectorRegistry, generate_latest
 
 from popmq_broker import metrics as broker_metrics
 from popmq_broker.app import BrokerServer, server
 from popmq_broker.config import BrokerConfig
 from popmq_common.errors import PopMQError
+from popmq_common.metrics.metrics_http import add_process
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import ConfigError
@@ -133,9 +133,7 @@ async def _spread(front: Proxy) -> dict[str, int | str]:
 def _figures(broker: BrokerServer, front: Proxy) -> CollectorRegistry:
     found = broker_metrics.registry(broker.broker)
     found.register(front.inner.metrics)
-    ProcessCollector(registry=found)
-    build = Info("popmq_build", "Which PopMQ this is", registry=found)
-    build.info({"version": version("popmq")})
+    add_process(found)
     return found
 
 

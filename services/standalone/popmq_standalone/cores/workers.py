@@ -122,7 +122,7 @@ class Workers:
         for task in self._keeping:
             task.add_done_callback(partial(exit_on_error, self._log))
 
-    async def _start(self, shard: Shard) -> RunningWorker:
+    async def _start(self, shard: Shard) -> None:
         """Raises `StartFailed`."""
         control, its_control = socket.socketpair()
         connections, its_connections = socket.socketpair()
@@ -139,7 +139,6 @@ class Workers:
         if not worker.ready.is_set():
             why = worker.failed or f"its process ended with exit code {process.returncode}"
             raise StartFailed(f"{shard.broker} cannot start: {why}")
-        return worker
 
     async def _keep(self, shard: Shard) -> None:
         """Start it again when it has ended; for ever."""
