@@ -9,7 +9,7 @@ from popmq_broker.core.leases.pop_buffer import Unstored
 from popmq_broker.core.timers import timer
 from popmq_broker.core.timers.timer_snapshot import TimerSnapshot
 from popmq_broker.core.timers.timer_wheel import Wheel
-from popmq_broker.engine.startup import replay
+from popmq_broker.engine.startup import journal_replay
 from popmq_broker.engine.timers import timer_load
 from popmq_broker.engine.transactions import transaction_replay
 from popmq_broker.engine.transactions.transaction import Transactions
@@ -38,7 +38,7 @@ def a_start_forgets_recalls() -> Iterator[None]:
 @fault
 def a_start_forgets_what_waits() -> Iterator[None]:
     with (
-        patch.object(timer_load, "_load_parked", _nothing),
+        patch.object(timer_load, "_parked", lambda *_: iter(())),
         patch.object(TimerSnapshot, "entries", lambda _: ()),
     ):
         yield
@@ -81,7 +81,7 @@ def a_rollback_commits() -> Iterator[None]:
 
 @fault
 def a_start_forgets_acks() -> Iterator[None]:
-    with patch.object(replay, "_apply_ack", _nothing):
+    with patch.object(journal_replay, "_apply_ack", _nothing):
         yield
 
 

@@ -26,7 +26,7 @@ from popmq_broker.engine.leases.ack import Ack
 from popmq_broker.engine.leases.poll import Polls
 from popmq_broker.engine.leases.revive import Revive
 from popmq_broker.engine.retries.copies import copy_draft
-from popmq_broker.engine.startup import replay
+from popmq_broker.engine.startup import journal_replay
 from popmq_broker.store.store import Store
 
 Fault = Callable[[], AbstractContextManager[Any]]
@@ -182,13 +182,13 @@ def the_offsets_file_passes_a_move() -> Iterator[None]:
 
 @fault
 def a_start_ignores_acks() -> Iterator[None]:
-    with patch.object(replay, "_apply_ack", _nothing):
+    with patch.object(journal_replay, "_apply_ack", _nothing):
         yield
 
 
 @fault
 def a_start_ignores_moves() -> Iterator[None]:
-    with patch.object(replay, "_apply_position_change", _nothing):
+    with patch.object(journal_replay, "_apply_position_change", _nothing):
         yield
 
 

@@ -32,6 +32,8 @@ EXIT_BUG = 70
 EXIT_DISK = 74
 """Exit code when fdatasync failed: nobody knows what the disk holds (EX_IOERR)."""
 
+EMPTY = "nothing was stored here"
+
 S = TypeVar("S", bound=Store)
 
 
@@ -49,7 +51,7 @@ async def open_engine(config: BrokerConfig, clock: Clock) -> Broker:
     with writing_to(config.data_dir):
         store = await open_directory(config, log, fatal, Store)
         try:
-            return await load_broker(store, config, clock, log)
+            return await load_broker(new_state(store, config, clock, log))
         except BaseException:  # files that cannot be read: the directory must be free for repair
             store.abandon()
             raise
@@ -97,34 +99,41 @@ async def open_directory(
     )
 
 
-async def load_broker(
-    store: Store, config: BrokerConfig, clock: Clock, log: logs.Log, epoch: int | None = None
-) -> Broker:
-    """Tables and leases, as the files of the store say. `epoch`: of a replica's group."""
+def new_state(store: Store, config: BrokerConfig, clock: Clock, log: logs.Log) -> BrokerState:
+    """Empty."""
     long_polls = WaitingPolls(
         config.waiting_polls_max,
         config.wake_gap_ms,
         gap_ms_max=config.wake_gap_ms_max,
         group_count_max=config.waiting_polls_per_group_max,
     )
-    state = BrokerState(
+    return BrokerState(
         Runtime(config=config, store=store, clock=clock, log=log, long_polls=long_polls)
     )
+
+
+async def load_broker(
+    state: BrokerState, *, warm: bool = False, epoch: int | None = None
+) -> Broker:
+    """Tables and leases, as the files of the store say. `warm`: the state has positions, leases
+    and the catalog already. `epoch`: of a replica's group."""
+    runtime, lease_state = state.runtime, state.lease_state
+    store, log = runtime.store, runtime.log
     state.catalog_state.identity, is_new = await identify(store, secrets.token_hex(8))
     if is_new and not store.log_end:
-        log.warning("broker.empty", data_dir=str(config.data_dir), means="nothing was stored here")
-    await parked_leases.bring_in(state.runtime, state.lease_state)
-    files_are_ahead = replay.load(
-        state.runtime, state.catalog_state, state.lease_state, state.halves
-    )
-    await state.runtime.damage.saved_quietly()
+        log.warning("broker.empty", data_dir=str(runtime.config.data_dir), means=EMPTY)
+    if await parked_leases.bring_in(runtime, lease_state) and warm:
+        fresh = new_state(store, runtime.config, runtime.clock, log)
+        return await load_broker(fresh, epoch=epoch)
+    files_are_ahead = not warm and await replay.load(state)
+    await runtime.damage.saved_quietly()
     broker = Broker(state)
     if files_are_ahead:
         log.warning("log.shorter", means="offsets that were lost with its end are used again")
         broker.catalog.write_all()
         await broker.offsets.write()
     await broker.load_timers()
-    broker.older_sends = await known_sends_replay.load_newest(state.runtime, state.known_sends)
+    broker.older_sends = await known_sends_replay.load_newest(runtime, state.known_sends)
     broker.topics.ensure_own_topics()
     broker.topics.restore()
     await _begin(broker, epoch)

@@ -29,6 +29,7 @@ from popmq_broker.opening import (
     EXIT_DISK,
     exit_on_disk,
     load_broker,
+    new_state,
     open_directory,
     store_config,
 )
@@ -162,7 +163,8 @@ def _parts(
         wall_ms=clock.now_ms,
         steady_ms=lambda: time.monotonic_ns() // 1_000_000,
         open_store=lambda: open_directory(config, log, fatal, ReplicaStore),
-        load=lambda store, epoch: load_broker(store, config, clock, log, epoch),
+        new_state=lambda store: new_state(store, config, clock, log),
+        load=lambda state, warm, epoch: load_broker(state, warm=warm, epoch=epoch),
         serving=serving,
         connect=lambda to: replica_link.connect(config.name, to, secret, replica_tls),
     )

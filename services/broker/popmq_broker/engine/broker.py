@@ -313,7 +313,7 @@ class Broker:
 
     async def load_timers(self) -> None:
         """At start, before anything is appended."""
-        if not load_timers(self.state.runtime, self.timers):
+        if not await load_timers(self.state.runtime, self.timers):
             await self.timer_keeper.write()
 
     async def _delete_topic(self, request: link.DeleteTopic) -> link.Done:

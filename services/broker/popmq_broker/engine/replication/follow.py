@@ -4,13 +4,15 @@ committed goes into queues and index, so that this replica can become primary in
     greet ──► cut or begin anew, if the logs part ──► fetch for ever
                                                   ├─► acknowledge what is on disk
                                                   ├─► the primary's files of config/
+                                                  ├─► positions and leases, kept warm
                                                   └─► checkpoints, and files of the log that may go
 """
 
 import asyncio
 import secrets
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 from popmq_broker.core.replication import catch_up_pace
 from popmq_broker.core.replication.catch_up_pace import CatchUpPace
@@ -145,9 +147,10 @@ class Follow:
         self._store.commit(self._following.commit_point)
         self._synced.set()
 
-    async def run(self) -> None:
+    async def run(self, keep_warm: Callable[[], Coroutine[Any, Any, None]]) -> None:
         """For ever; ends by what a call or the disk raises."""
         async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(keep_warm())
             for work in (self._fetch, self._acknowledge, self._copy_files, self._drop_old_files):
                 tasks.create_task(work())
             tasks.create_task(self._store.run())

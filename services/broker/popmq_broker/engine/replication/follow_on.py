@@ -9,7 +9,7 @@ from popmq_broker.core.replication.group_record import GroupRecord
 from popmq_broker.engine.replication import register_watch
 from popmq_broker.engine.replication.follow import Here, Reopen, greet
 from popmq_broker.engine.replication.replica_parts import ReplicaParts
-from popmq_broker.store.replica_store import ReplicaStore
+from popmq_broker.engine.replication.warm_state import WarmState
 from popmq_common.errors import PopMQError, ReplicaDiverged
 
 
@@ -17,13 +17,14 @@ async def follow_on(
     parts: ReplicaParts,
     here: Here,
     record: GroupRecord,
-    store: ReplicaStore,
+    warm: WarmState,
     seen: Seen,
     stopping: asyncio.Event,
 ) -> None:
     """Returns when it is time for another look at the register; then the store is closed if its
     directory was changed, or if the replica stops. Raises `ReplicaDiverged`, and what is a bug."""
-    fetching = asyncio.create_task(_fetch(parts, here, record, store, stopping), name="fetching")
+    store = warm.store
+    fetching = asyncio.create_task(_fetch(parts, here, record, warm, stopping), name="fetching")
     watching = asyncio.create_task(
         register_watch.until_changed(parts, record, seen), name="register"
     )
@@ -46,14 +47,14 @@ async def _fetch(
     parts: ReplicaParts,
     here: Here,
     record: GroupRecord,
-    store: ReplicaStore,
+    warm: WarmState,
     stopping: asyncio.Event,
 ) -> None:
     connection = await parts.connect(record.address)
     try:
-        follow = await greet(here, record, store, connection)
+        follow = await greet(here, record, warm.store, connection)
         try:
-            await follow.run()
+            await follow.run(warm.keep)
         finally:
             if stopping.is_set():
                 with suppress(PopMQError):

@@ -28,6 +28,7 @@ from popmq_broker.engine.replication.lead import Deposed, Lead
 from popmq_broker.engine.replication.register_watch import AGAIN_S, LOOK_S
 from popmq_broker.engine.replication.replica_parts import ReplicaParts
 from popmq_broker.engine.replication.take_leave import take_leave
+from popmq_broker.engine.replication.warm_state import WarmState
 from popmq_broker.engine.startup import lease_gap
 from popmq_broker.store.replica_store import ReplicaStore
 from popmq_common.errors import NotPrimary, RegisterUnreachable, ReplicaOfOther
@@ -47,6 +48,8 @@ class Replica:
         self._parts = parts
         self._log = parts.log.bind(replica=parts.replica)
         self._store: ReplicaStore | None = None
+        self._warm: WarmState | None = None
+        """Of the store, since it followed."""
         self._lead: Lead | None = None
         self.broker: Broker | None = None
         """While it serves clients."""
@@ -198,7 +201,7 @@ class Replica:
         return self._store
 
     def _abandon(self) -> None:
-        store, self._store = self._store, None
+        store, self._store, self._warm = self._store, None, None
         if store is not None and not store.closed:
             store.abandon()
 
@@ -292,7 +295,10 @@ class Replica:
         self, store: ReplicaStore, record: GroupRecord, silent_since_ms: int | None
     ) -> None:
         parts = self._parts
-        broker = await parts.load(store, record.epoch)
+        warm, self._warm = self._warm, None
+        state = await warm.take() if warm is not None else None
+        is_warm = state is not None
+        broker = await parts.load(state or parts.new_state(store), is_warm, record.epoch)
         await store.durable(store.log_end)  # the epoch's first records, and all before them
         if silent_since_ms is not None:
             await lease_gap.add(broker.state.runtime, broker.state.lease_state, silent_since_ms)
@@ -316,8 +322,9 @@ class Replica:
     async def _follow(self, record: GroupRecord, why: str) -> None:
         store = await self._opened()
         self._tell("following", why)
+        warm = self._warm = self._warm or WarmState(store, self._parts.new_state, self._log)
         try:
-            await follow_on(self._parts, self._here(), record, store, self._seen, self._stopping)
+            await follow_on(self._parts, self._here(), record, warm, self._seen, self._stopping)
         finally:
             if store.closed:
-                self._store = None
+                self._store = self._warm = None

@@ -7,6 +7,7 @@ from typing import Protocol
 
 from popmq_broker.clients.register.register import Register
 from popmq_broker.engine.broker import Broker
+from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.replication.directory import ReplicaDirectory
 from popmq_broker.engine.replication.follow import ToPrimary
 from popmq_broker.store.files.config import StoreConfig
@@ -38,8 +39,10 @@ class ReplicaParts:
     steady_ms: Callable[[], int]
     """A clock that never goes back."""
     open_store: Callable[[], Awaitable[ReplicaStore]]
-    load: Callable[[ReplicaStore, int], Awaitable[Broker]]
-    """The broker of a store, in that epoch."""
+    new_state: Callable[[ReplicaStore], BrokerState]
+    """Empty."""
+    load: Callable[[BrokerState, bool, int], Awaitable[Broker]]
+    """The broker of a state, which is warm or empty, in that epoch."""
     serving: Callable[[Broker, int], AbstractAsyncContextManager[None]]
     """Clients find the broker while it lasts; when its epoch began."""
     connect: Callable[[str], Awaitable[Connected]]

@@ -9,6 +9,7 @@ from popmq_broker.core.catalog.catalog import (
     CATALOG_FILE,
     NO_ACCESS,
     CatalogMarks,
+    Change,
     StoredAccess,
     access_of,
     decode,
@@ -16,6 +17,7 @@ from popmq_broker.core.catalog.catalog import (
 )
 from popmq_broker.core.catalog.tables import PERM_BOTH
 from popmq_broker.core.catalog.topic_versions import TopicVersions
+from popmq_broker.core.store.queue_entry import DAMAGED
 from popmq_broker.engine.catalog.catalog import (
     ACCESS_FILE,
     FLOORS_FILE,
@@ -31,14 +33,17 @@ from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.seek import entries_from
 from popmq_common.errors import Corrupt
 from popmq_common.records.names import CATALOG_TOPIC, is_user_topic
+from popmq_common.records.record import Record
 
 
-def load(runtime: Runtime, catalog_state: CatalogState) -> bool:
-    """Raises `Corrupt` naming the file, or the place in the log.
+def saved_marks(runtime: Runtime) -> CatalogMarks:
+    """Raises `Corrupt`."""
+    return runtime.store.load_config(CATALOG_FILE, decode_marks) or CatalogMarks()
 
-    True: the log ends before what the files speak of. They must be written before anything is
-    appended, for its offsets are used again.
-    """
+
+def load(runtime: Runtime, catalog_state: CatalogState, until: int) -> None:
+    """Changes behind `until` are left to the caller. Raises `Corrupt` naming the file, or the place
+    in the log."""
     load_config = runtime.store.load_config
     topics = load_config(TOPICS_FILE, partial(tables.decode_topics, where=TOPICS_FILE))
     if topics is not None:
@@ -52,32 +57,38 @@ def load(runtime: Runtime, catalog_state: CatalogState) -> bool:
     catalog_state.perm = load_config(PERMISSION_FILE, decode_permission) or PERM_BOTH
     catalog_state.peers = load_config(PEERS_FILE, _decode_peers) or {}
     catalog_state.access = load_config(ACCESS_FILE, _decode_access) or NO_ACCESS
-    marks = load_config(CATALOG_FILE, decode_marks) or CatalogMarks()
-    known_to, catalog_state.whole_from, catalog_state.epoch = marks
+    known_to, catalog_state.whole_from, catalog_state.epoch = saved_marks(runtime)
     if not runtime.store.log_end:
         catalog_state.whole_from = 0
-    count = _read_changes(runtime, catalog_state, known_to)
+    count = _read_changes(runtime, catalog_state, known_to, until)
     runtime.log.info(
         "catalog.read",
         topics=len(catalog_state.topics),
         groups=len(catalog_state.groups),
         count=count,
     )
-    return known_to > runtime.store.log_end
 
 
-def _read_changes(runtime: Runtime, catalog_state: CatalogState, known_to: int) -> int:
-    """How many there are behind `known_to`."""
+def _read_changes(runtime: Runtime, catalog_state: CatalogState, known_to: int, until: int) -> int:
+    """How many there are between `known_to` and `until`."""
     count = 0
     first = runtime.store.first_behind(CATALOG_TOPIC, 0, known_to)
     for _, entry in entries_from(runtime.store, CATALOG_TOPIC, 0, first):
+        if until <= entry.log_offset and entry is not DAMAGED:
+            break
         record = runtime.store.read(entry.log_offset, entry.size_bytes)
         if record is not None:
-            change = decode(record.body, where=f"catalog, log offset {entry.log_offset}")
-            apply(catalog_state, change)
-            catalog_state.unsaved.setdefault(change.kind, known_to)
+            take(catalog_state, record, known_to)
             count += 1
     return count
+
+
+def take(catalog_state: CatalogState, record: Record, since: int) -> Change:
+    """A record of the catalog; the file of its kind is from before `since`. Raises `Corrupt`."""
+    change = decode(record.body, where=f"catalog, log offset {record.log_offset}")
+    apply(catalog_state, change)
+    catalog_state.unsaved.setdefault(change.kind, since)
+    return change
 
 
 def _decode_floors(text: str) -> dict[str, dict[int, int]]:

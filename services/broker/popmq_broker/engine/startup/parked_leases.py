@@ -34,8 +34,8 @@ _TAGS = frozenset({ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG})
 _CODES = frozenset(tags_code(tag) for tag in _TAGS)
 
 
-async def bring_in(runtime: Runtime, lease_state: LeaseState) -> None:
-    """Raises `Corrupt`, `DiskFull`, `StoreClosed`."""
+async def bring_in(runtime: Runtime, lease_state: LeaseState) -> int:
+    """How many records were appended. Raises `Corrupt`, `DiskFull`, `StoreClosed`."""
     store = runtime.store
     saved = store.load_config(OFFSETS_FILE, partial(offsets.decode, where=OFFSETS_FILE))
     seen = saved.offsets.get(TIMER_TOPIC_SEEN, 0) if saved else 0
@@ -43,7 +43,7 @@ async def bring_in(runtime: Runtime, lease_state: LeaseState) -> None:
     lease_state.timer_topic_seen = end
     parked = list(_parked(runtime, seen if seen <= end else 0))
     if not parked:
-        return
+        return 0
     there = _bodies_behind(runtime, parked[0].log_offset)
     drafts = [_draft(runtime, record) for record in parked if _what(record) not in there]
     now_ms = runtime.clock.now_ms()
@@ -51,6 +51,7 @@ async def bring_in(runtime: Runtime, lease_state: LeaseState) -> None:
         store.append(drafts[i : i + APPENDED_TOGETHER_MAX], now_ms, system=True)
     await store.settled()
     runtime.log.info("leases.brought_in", parked=len(parked), appended=len(drafts))
+    return len(drafts)
 
 
 def _parked(runtime: Runtime, start: int) -> Iterator[Record]:

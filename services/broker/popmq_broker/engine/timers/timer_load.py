@@ -8,7 +8,9 @@ A snapshot that knows of more than the log holds is older than a truncation: it 
 must be written anew before anything is appended.
 """
 
+import asyncio
 from collections.abc import Iterator
+from typing import Final
 
 from popmq_broker.core.timers import timer, timer_levels, timer_snapshot
 from popmq_broker.core.timers.bits import Bits
@@ -23,9 +25,11 @@ from popmq_common.records.names import LEVELS_TOPIC, TIMER_TOPIC
 TIMERS_FILE = "popmqTimers"
 LEVELS_FILE = "delayOffset.json"
 CHUNK_ENTRIES = 1_024
+TURN_RECORDS: Final = 1_024
+"""Read before other work gets its turn, such as a replica's heartbeats: some 20 ms."""
 
 
-def load(runtime: Runtime, timers: Timers) -> bool:
+async def load(runtime: Runtime, timers: Timers) -> bool:
     """Fill the wheel and the levels' offsets. False: the snapshot must be written now."""
     end = runtime.store.max_offset(TIMER_TOPIC, 0)
     saved, is_good = _saved(runtime, end)
@@ -39,14 +43,14 @@ def load(runtime: Runtime, timers: Timers) -> bool:
     first = runtime.store.min_offset(TIMER_TOPIC, 0)
     ended = Bits(first, end)
     done: list[WheelEntry] = []
-    records = _read_log(runtime, timers, saved.log_end if saved else 0, ended, done)
+    records = await _read_log(runtime, timers, saved.log_end if saved else 0, ended, done)
     now_ms = runtime.clock.now_ms()
     for entry in saved.entries() if saved else ():
         is_over = entry.code & MARK and entry.due_ms <= now_ms
         if entry.offset >= first and entry.offset not in ended and not is_over:
             timers.wheel.add(entry)
     start = max(first, saved.loaded_to if saved else first)
-    _load_parked(runtime, timers, start, end, ended)
+    await _load_parked(runtime, timers, start, end, ended)
     wheel = timers.wheel
     for due_ms, before, code in done:
         for offset in [offset for offset in wheel.find(due_ms, code) if offset < before]:
@@ -83,7 +87,7 @@ def _levels_of_rocketmq(runtime: Runtime, count: int) -> dict[int, int]:
     }
 
 
-def _read_log(
+async def _read_log(
     runtime: Runtime, timers: Timers, start: int, ended: Bits, done: list[WheelEntry]
 ) -> int:
     """What has come to an end since, `done` by RocketMQ; returns how many records were read."""
@@ -91,6 +95,8 @@ def _read_log(
     offsets = timers.levels.offsets
     for record in runtime.store.scan(start):
         count += 1
+        if count % TURN_RECORDS == 0:
+            await asyncio.sleep(0)
         of = timer.ended_by(record.properties)
         if of is None:
             dealt_with = timer.done_by_rocketmq(record, TIMER_TOPIC)
@@ -106,10 +112,12 @@ def _read_log(
     return count
 
 
-def _load_parked(runtime: Runtime, timers: Timers, start: int, end: int, ended: Bits) -> None:
+async def _load_parked(runtime: Runtime, timers: Timers, start: int, end: int, ended: Bits) -> None:
     now_ms = runtime.clock.now_ms()
     marks: list[tuple[WheelEntry, int]] = []
-    for entry, deliver_ms in _parked(runtime, start, end, ended):
+    for count, (entry, deliver_ms) in enumerate(_parked(runtime, start, end, ended), 1):
+        if count % TURN_RECORDS == 0:
+            await asyncio.sleep(0)
         if entry.code & MARK:
             if entry.due_ms > now_ms:
                 timers.wheel.add(entry)

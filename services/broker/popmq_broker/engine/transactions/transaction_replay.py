@@ -5,9 +5,10 @@ log: a half message makes an entry, the op record behind it ends it. RocketMQ ke
 positions under CID_RMQ_SYS_TRANS. Op records some way before that tell of what was settled.
 """
 
+import asyncio
 import heapq
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
 from popmq_broker.core.transactions import transaction
@@ -19,6 +20,9 @@ from popmq_common.errors import Corrupt
 from popmq_common.records.names import HALF_GROUP, HALF_OP_TOPIC, HALF_TOPIC
 from popmq_common.records.record import Record
 
+TURN_RECORDS: Final = 256
+"""Read before other work gets its turn: some 20 ms."""
+
 
 class _Read(NamedTuple):
     log_offset: int
@@ -27,13 +31,15 @@ class _Read(NamedTuple):
     offset: int
 
 
-def load(runtime: Runtime, halves: HalfTable, saved: OffsetTable) -> None:
+async def load(runtime: Runtime, halves: HalfTable, saved: OffsetTable) -> None:
     """Raises `Corrupt`."""
     half_from = _position(runtime, saved, HALF_TOPIC)
     op_from = _position(runtime, saved, HALF_OP_TOPIC)
     op_at = max(0, op_from - runtime.config.settled_transactions_max)
     streams = (_entries(runtime, HALF_TOPIC, half_from), _entries(runtime, HALF_OP_TOPIC, op_at))
-    for read in heapq.merge(*streams):
+    for count, read in enumerate(heapq.merge(*streams), 1):
+        if count % TURN_RECORDS == 0:
+            await asyncio.sleep(0)
         record = _readable(runtime, read)
         if record is None:
             continue
