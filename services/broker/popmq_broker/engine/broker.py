@@ -292,11 +292,14 @@ class Broker:
         except PopMQError as refused:  # the next start, or a rebuild, tries again
             self.state.runtime.log.warning("damage.not_mended", reason=str(refused))
 
-    async def finish(self) -> None:
-        """Bring to the log, and to files, what is in memory alone."""
+    async def finish_log(self) -> None:
+        """Bring to the log what is in memory alone."""
         await self.exports.stop()
         await self.rebuilds.stop()
         await self.storing.store_all()
+
+    async def finish_files(self) -> None:
+        """And then to files, so that the next start need not read it from the log."""
         try:
             await self.offsets.write()
         except DiskFull as full:  # what is missing is in the journal
@@ -308,7 +311,8 @@ class Broker:
         await self.checks.save()
 
     async def close(self) -> None:
-        await self.finish()
+        await self.finish_log()
+        await self.finish_files()
         await self._store.close()
 
     async def load_timers(self) -> None:

@@ -8,6 +8,7 @@ into queues and index once it is committed. As a primary it appends as any store
 
 import asyncio
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from popmq_broker.core.store import queue_entry
 from popmq_broker.store.log.batch import Batch
@@ -25,6 +26,7 @@ SCAN_BYTES = 1 << 20
 class ReplicaStore(Store):
     def __init__(self, parts: StoreParts) -> None:
         super().__init__(parts)
+        self._parts = parts
         self.on_disk: Callable[[int], None] = lambda _: None
         """Called with the end of what is on disk here."""
         self.grown = asyncio.Event()
@@ -68,6 +70,25 @@ class ReplicaStore(Store):
     async def _checkpoint(self) -> bool:
         """Not while the queues hold what this start has found and nobody knows to be committed."""
         return self._committed_end >= self._recovered_end and await super()._checkpoint()
+
+    def handed_over(self) -> "ReplicaStore | None":
+        """To follow with, after this store has led: another one of the same files, and whoever
+        still has this one finds it closed. None: not all of it is committed; then it has to be
+        opened anew. Raises `TimeoutError`: an fdatasync does not return."""
+        end = self._commit_log.end
+        if self._closed or self._pending or min(self._committed_end, self.durable_end) < end:
+            return None
+        self._closed = self._failed = True
+        self._waiting.fail()
+        if self._kick is not None:
+            self._kick.cancel()
+        self._flusher.abandon()
+        self._flusher.close(self._config.sync_seconds_max)
+        known = self._checkpoints
+        fresh = ReplicaStore(replace(self._parts, marks=known.marks, ends=known.ends))
+        fresh._last_store_ms = self._last_store_ms
+        fresh._committed_end = end
+        return fresh
 
     # --- as a follower ---
 

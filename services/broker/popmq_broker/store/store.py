@@ -217,7 +217,7 @@ class Store(Reads):
     @contextmanager
     def _or_ends(self) -> Iterator[None]:
         """`DiskFull` passes; any other error of the disk ends the store: raises `StoreClosed`."""
-        if self._commit_log.closed:  # the directory may belong to another store by now
+        if self._failed or self._commit_log.closed:  # the directory may be another store's by now
             raise StoreClosed()
         try:
             yield

@@ -240,7 +240,8 @@ class Replica:
             await self._lead_on(self._lead, store, record, silent_since_ms)
         finally:
             self._lead = None
-            self._abandon()
+            if self._store is store:
+                self._abandon()
 
     async def _lead_on(
         self, lead: Lead, store: ReplicaStore, record: GroupRecord, silent_since_ms: int | None
@@ -284,12 +285,18 @@ class Replica:
         if broker is not None:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
-            await broker.finish()
+            await broker.finish_log()
         successor = await lead.hand_over(HAND_OVER_S)
         self._log.info("replica.handed_over", successor=successor)
-        if successor is not None and self._stopping.is_set():
+        if successor is None:
+            if broker is not None:
+                await broker.finish_files()
+            return
+        if self._stopping.is_set():
             knows = await take_leave(self._parts, self._here(), store, lead.epoch)
             self._log.info("replica.left", successor_knows=knows)
+        else:
+            self._store = store.handed_over() or store
 
     async def _serve(
         self, store: ReplicaStore, record: GroupRecord, silent_since_ms: int | None

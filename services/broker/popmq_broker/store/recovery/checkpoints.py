@@ -13,6 +13,7 @@ from popmq_broker.store.files import checkpoint_file
 from popmq_broker.store.files.checkpoint_file import Marks
 from popmq_broker.store.files.config_files import ConfigFiles
 from popmq_broker.store.files.files import Files, disk_full
+from popmq_broker.store.files.thread_work import to_the_end
 from popmq_broker.store.queues import queue_ends
 from popmq_broker.store.queues.queue_ends import QUEUE_ENDS_FILE, QueueEnds
 from popmq_broker.store.queues.queues import Queues, sync_files
@@ -38,7 +39,7 @@ class Checkpoints:
         self._queues = queues
         self._config_files = config_files
         self.marks = marks
-        self._ends = ends
+        self.ends = ends
         self._log = log
         self.turn = asyncio.Lock()
         """One checkpoint after the other: each speaks for files the one before it has synced."""
@@ -56,9 +57,9 @@ class Checkpoints:
             return self._postponed(full)
         ends = self._queues.ends(log_start, end)
         try:
-            await asyncio.to_thread(sync_files, self._files, touched)
+            await to_the_end(sync_files, self._files, touched)
             await on_disk(end)
-            if ends != self._ends:
+            if ends != self.ends:
                 await self._config_files.save(QUEUE_ENDS_FILE, queue_ends.encode(ends))
         except DiskFull as full:
             self._queues.not_synced(touched)
@@ -66,7 +67,7 @@ class Checkpoints:
         except BaseException:
             self._queues.not_synced(touched)
             raise
-        self._ends = ends
+        self.ends = ends
         return True
 
     def _postponed(self, full: DiskFull) -> bool:
@@ -77,7 +78,7 @@ class Checkpoints:
         """Write how far the log is on disk, if it has changed. Raises `DiskFull`."""
         if marks != self.marks:
             try:
-                await asyncio.to_thread(checkpoint_file.save, self._files, self._path, marks)
+                await to_the_end(checkpoint_file.save, self._files, self._path, marks)
             except OSError as wrong:
                 raise disk_full(wrong, self._path) or wrong from wrong
             self.marks = marks
