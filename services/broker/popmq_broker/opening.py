@@ -137,7 +137,8 @@ async def load_broker(
     broker.topics.ensure_own_topics()
     broker.topics.restore()
     await _begin(broker, epoch)
-    await broker.catalog.save()
+    if epoch is None:  # a replica has to serve soon: its files are written with the next offsets
+        await broker.catalog.save()
     return broker
 
 
