@@ -12,6 +12,8 @@ from typing import Final, NamedTuple
 
 from popmq_common.errors import (
     BrokerDown,
+    BrokerSilent,
+    BrokerUnreachable,
     GroupNotFound,
     NoPermission,
     PopMQError,
@@ -24,6 +26,8 @@ from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 ROUNDS_MAX: Final = 3
 """Looks at the others before a poll waits, while they go on saying that they have something."""
+CONNECTIONS_MAX: Final = 3
+"""That may end while a poll waits at the last broker."""
 
 
 class PoppedAt(NamedTuple):
@@ -64,9 +68,22 @@ class PopAnywhere:
                     if isinstance(away, TopicNotFound):
                         self._upstream.routes.make_stale(pop.topic)
                     self._upstream.log.debug("poll.moved", broker=home, reason=str(away))
-            return await self._wait(ctx, brokers[-1], (), pop, poll, until_s, last=True)
+            return await self._wait_at_last(ctx, brokers[-1], pop, poll, until_s)
         finally:
             watches.leave(poll)
+
+    async def _wait_at_last(
+        self, ctx: CallContext, home: str, pop: link.Pop, poll: WatchedPoll, until_s: float
+    ) -> PoppedAt:
+        """If its connection ends, because another replica leads say, the poll goes on there."""
+        for _ in range(CONNECTIONS_MAX):
+            try:
+                return await self._wait(ctx, home, (), pop, poll, until_s, last=True)
+            except (BrokerSilent, BrokerUnreachable):
+                raise
+            except BrokerDown as away:
+                self._upstream.log.debug("poll.goes_on", broker=home, reason=str(away))
+        return await self._wait(ctx, home, (), pop, poll, until_s, last=True)
 
     async def _wait(
         self,

@@ -12,9 +12,10 @@ from harness.anywhere import Cluster, receive, until
 from harness.names import TOPIC
 
 from popmq_broker.engine.leases.poll import Polls
-from popmq_common.errors import NotServed
+from popmq_common.errors import BrokerDown, NotServed
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.routing import watched_polls as watching
+from popmq_proxy.rpc.messages.pop_anywhere import PopAnywhere
 from popmq_proxy.rpc.shared import broker_watches as watches_module
 
 
@@ -251,3 +252,24 @@ def test_a_broker_of_an_older_version_is_polled_instead_of_watched(cluster: Clus
         for engine in cluster.engines:
             engine.restart()
         cluster.run(work)
+
+
+def test_a_receive_goes_on_when_the_connection_to_the_only_broker_ends(tmp_path: Path) -> None:
+    """As when another replica of it leads from now on."""
+    cluster = Cluster(tmp_path, 1)
+    real, ended = PopAnywhere.pop_at, []
+
+    async def pop_at(self: PopAnywhere, *args: Any, **more: Any) -> Any:
+        if not ended:
+            ended.append(args)
+            raise BrokerDown(broker="broker-a", reason="it has moved")
+        return await real(self, *args, **more)
+
+    async def work() -> None:
+        await cluster.send(0, "a")
+        assert await receive(cluster.proxy, 0) == ["a"]
+
+    with patch.object(PopAnywhere, "pop_at", pop_at):
+        cluster.run(work)
+    assert ended
+    cluster.close()
