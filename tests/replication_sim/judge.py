@@ -14,6 +14,7 @@ R9  a message that is sent again is stored once, and all answers name its first 
 from typing import TYPE_CHECKING
 
 from replication_sim.disk import number_of
+from replication_sim.known import READ_BYTES
 from replication_sim.violation import Violation
 
 from popmq_broker.core.replication.group_record import GroupRecord
@@ -78,7 +79,9 @@ class Judge:
         while at < end and disk.log[at]:
             number = number_of(disk.log, at)
             first = self._places.setdefault(number, at)
-            if first != at and first >= disk.start:  # else it was deleted, and nobody can know it
+            # Nobody can know what was deleted, and need not know what is farther back.
+            is_known = first >= disk.start and at - first <= READ_BYTES
+            if first != at and is_known:
                 raise Violation("R9", f"{run} stores {number} at {at}, it is at {first} already")
             self._places[number] = at
             at += disk.log[at]

@@ -4,8 +4,8 @@ from replication_sim.disk import number_of, whole_end
 
 from popmq_broker.core.sends.known_sends import KnownSends
 
-KNOWN_MAX = 400
-"""Half of them are known at least."""
+KNOWN_MAX = 800
+"""Half of them are known at least: more than `READ_BYTES` have room for."""
 AGE_MS = 1 << 60
 READ_BYTES = 2_000
 """Of the log's end."""

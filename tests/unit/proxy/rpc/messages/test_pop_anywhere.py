@@ -257,7 +257,8 @@ def test_a_broker_of_an_older_version_is_polled_instead_of_watched(cluster: Clus
 def test_a_receive_goes_on_when_the_connection_to_the_only_broker_ends(tmp_path: Path) -> None:
     """As when another replica of it leads from now on."""
     cluster = Cluster(tmp_path, 1)
-    real, ended = PopAnywhere.pop_at, []
+    real = PopAnywhere.pop_at
+    ended: list[Any] = []
 
     async def pop_at(self: PopAnywhere, *args: Any, **more: Any) -> Any:
         if not ended:
