@@ -88,8 +88,10 @@ class WarmState:
 
     def _can_load(self, begin: int) -> bool:
         """What was here before is committed, and the files speak of nothing that is not."""
-        committed_end = self.store.committed_end
-        return committed_end >= begin and replay.files_end(self._state.runtime) <= committed_end
+        runtime, committed_end = self._state.runtime, self.store.committed_end
+        if committed_end < begin:
+            return False
+        return replay.files_end(runtime, replay.saved_table(runtime)) <= committed_end
 
     def _hear(self, record: Record) -> None:
         if record.topic in self._topics:
@@ -169,11 +171,11 @@ class WarmState:
         runtime = self._state.runtime
         if not self.is_warm or not runtime.damage.is_saved:
             return None
-        if replay.files_end(runtime) > self.store.log_end:
+        table = replay.saved_table(runtime)
+        if replay.files_end(runtime, table) > self.store.log_end:
             return None
         assert self._replay is not None
         runtime.damage.load()
-        table = replay.saved_table(runtime)
         replay.refresh(self._state, self._replay, table)
         await replay.finish(self._state, self._replay, table)
         return self._state

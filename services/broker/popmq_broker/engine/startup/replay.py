@@ -41,7 +41,7 @@ async def load(state: BrokerState) -> bool:
     end = state.runtime.store.log_end
     ahead, replay = await load_until(state, end)
     await finish(state, replay, replay.table)
-    return ahead or files_end(state.runtime) > end
+    return ahead or files_end(state.runtime, replay.table) > end
 
 
 def saved_table(runtime: Runtime) -> OffsetTable:
@@ -50,9 +50,9 @@ def saved_table(runtime: Runtime) -> OffsetTable:
     return runtime.store.load_config(OFFSETS_FILE, decode) or OffsetTable(0, {})
 
 
-def files_end(runtime: Runtime) -> int:
-    """The files speak of the log up to there. Raises `Corrupt`."""
-    return max(catalog_replay.saved_marks(runtime).log_end, saved_table(runtime).log_end)
+def files_end(runtime: Runtime, table: OffsetTable) -> int:
+    """The files speak of the log up to there; `table`: the offsets file's. Raises `Corrupt`."""
+    return max(catalog_replay.saved_marks(runtime).log_end, table.log_end)
 
 
 async def load_until(state: BrokerState, end_offset: int) -> tuple[bool, JournalReplay]:
@@ -89,9 +89,7 @@ def refresh(state: BrokerState, replay: JournalReplay, table: OffsetTable) -> No
             continue
         queue.expired = table.expired.get(key, 0)
         queue.position = max(queue.position, position)
-        if queue.fifo_queue is not None:
-            queue.position = queue.fifo_queue.end_of_known(queue.position)
-            lease_state.close(queue.pass_settled())
+        _pass_settled(lease_state, queue)
     replay.changed_at = {key: at for key, at in replay.changed_at.items() if key in set_since}
 
 
@@ -118,12 +116,16 @@ async def finish(state: BrokerState, replay: JournalReplay, table: OffsetTable) 
         queue.committed = queue.position
         queue.told = replay.told.get(queue.key, passing.EVERYTHING)
         queue.doubt_told()
-        if queue.fifo_queue is not None:
-            queue.position = queue.fifo_queue.end_of_known(queue.position)
-            lease_state.close(queue.pass_settled())
+        _pass_settled(lease_state, queue)
     await transaction_replay.load(runtime, state.halves, table)
     live = lease_state.table.live_count
     runtime.log.info("leases.replayed", records=replay.count, live=live)
+
+
+def _pass_settled(lease_state: LeaseState, queue: GroupQueueState) -> None:
+    if queue.fifo_queue is not None:
+        queue.position = queue.fifo_queue.end_of_known(queue.position)
+        lease_state.close(queue.pass_settled())
 
 
 def _journal_records(runtime: Runtime, table: OffsetTable, end_offset: int) -> Iterator[Record]:
