@@ -160,6 +160,8 @@ def test_a_second_signal_does_not_wait_for_handlers(server: Server, tmp_path: Pa
     assert run.ends() == 143, run.text
     assert "popmq: ended by a second signal, before its handlers did\n" in run.text
     assert "Traceback" not in run.text
+    with SyncClient(server.endpoint) as client, client.consumer("orders", "billing") as consumer:
+        assert consumer.receive(wait_s=5.0), "what it worked on is given back"
 
 
 @pytest.mark.usefixtures("topic")

@@ -152,8 +152,10 @@ class AppRun:
         self._stopping.set()
 
     async def _end_handlers(self) -> None:
-        await asyncio.gather(*(one.stop(self._stop_s) for one in self._runners))
-        done = await asyncio.gather(*self._tasks, return_exceptions=True)
+        try:
+            await asyncio.gather(*(one.stop(self._stop_s) for one in self._runners))
+        finally:
+            done = await asyncio.gather(*self._tasks, return_exceptions=True)
         for result in done:
             if isinstance(result, BaseException):
                 raise result

@@ -131,19 +131,25 @@ class SubscriptionRunner:
         for poll in self._polls:
             poll.cancel()
         self._give_back(self._dispatch.give_up())
-        await asyncio.gather(*self._polls, return_exceptions=True)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout_at(until_s):
-                while self._tasks or self._settling:
-                    self._changed.clear()
-                    await self._changed.wait()
+        try:
+            await asyncio.gather(*self._polls, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout_at(until_s):
+                    while self._tasks or self._settling:
+                        self._changed.clear()
+                        await self._changed.wait()
+        finally:  # a stop that is cancelled does not wait for handlers, and gives back the same
+            await self._cut_short()
+            if self._threads is not None:
+                self._threads.shutdown(wait=False, cancel_futures=True)
+
+    async def _cut_short(self) -> None:
+        """Handlers that still work are cancelled; what they have is given back."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         if self._tasks:  # what the cancelled ones gave back
             await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._threads is not None:
-            self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def _wait(self) -> None:
         """For a change, or until a broker may be asked again."""

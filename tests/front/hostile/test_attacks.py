@@ -4,8 +4,10 @@
 the disk; without the bounds of the front each attack in here made the neighbour wait 0.1 to 9 s.
 The test does not read the wall clock, which other processes on the same cores move as well. It
 reads the CPU time that the server's event loop spent between a request of the neighbour and its
-answer (neighbour.py). The log is flushed in the background, so that a slow disk is not mistaken for
-a slow front. The neighbour has the attackers' address, as all clients have behind a balancer.
+answer (neighbour.py). A slower machine takes more of that for everything: what plain work takes
+(`slowness`) stretches the limits. The log is flushed in the background, so that a slow disk is not
+mistaken for a slow front. The neighbour has the attackers' address, as all clients have behind a
+balancer.
 
 **An attack is what its name says.** It is ready when the server has answered its beginning; then it
 is sent away, or never, as its table in attacks.py says.
@@ -20,6 +22,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +41,10 @@ from popmq_common.units import KiB, MiB
 
 ATTACK_S = 3.0
 P99_MS = 50.0
+PLAIN_WORK = 2_000_000
+PLAIN_WORK_S = 0.12
+"""CPU time of so many additions, where these limits were found."""
+SLOW_MAX = 4.0
 ATTACKS_MAX = 3
 KEPT = 1.2
 KEPT_BY_PYTHON = 2.5
@@ -49,6 +56,8 @@ a number), for Python makes these where others of their size are in use still. N
 rest: with the C library's allocator, which gives back each page of 4 KiB, `KEPT` holds."""
 BY_C = {"PYTHONMALLOC": "malloc"}
 """It takes 6 % more CPU time for a send."""
+ENDED_S = 30.0
+"""By then the calls of attackers that have gone are ended."""
 SETTLES_WITHIN_S = 60.0
 LOOKS_EVERY_S = 0.1
 SENDS_MIN = 20
@@ -79,6 +88,14 @@ OVER_TLS = [
     *("windows", "rapid reset", "settings of many streams", "frames of all kinds"),
     *("huffman blocks", "many half-open calls"),
 ]
+
+
+def slowness() -> float:
+    """How much longer CPU work takes now than where the limits were found; 1.0: no longer."""
+    began_s, total = time.thread_time(), 0
+    for number in range(PLAIN_WORK):
+        total += number
+    return min(SLOW_MAX, max(1.0, (time.thread_time() - began_s) / PLAIN_WORK_S))
 
 
 @contextmanager
@@ -147,6 +164,7 @@ async def neighbour(server: Server, *tls: str) -> AsyncIterator[list[float]]:
 @dataclass
 class Outcome:
     charged_ms: list[float]
+    slowness: float
     ready: int = 0
     cut_early: int = 0
     sent_away: int = 0
@@ -167,17 +185,18 @@ async def attacked(server: Server, name: str, *tls: str, figures: tuple[str, ...
     looked at again: what the server does wrong it does each time."""
     for _ in range(ATTACKS_MAX - 1):
         outcome = await _attacked(server, name, *tls, figures=figures)
-        if outcome.p99_ms < P99_MS:
+        if outcome.p99_ms < P99_MS * outcome.slowness:
             return outcome
     outcome = await _attacked(server, name, *tls, figures=figures)
-    assert outcome.p99_ms < P99_MS
+    assert outcome.p99_ms < P99_MS * outcome.slowness
     return outcome
 
 
 async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ...]) -> Outcome:
-    outcome = Outcome([])
+    outcome = Outcome([], slowness())
     async with neighbour(server, *tls) as charged_ms:
-        attack = _start("attacks", name, server.endpoint, str(ATTACK_S), *tls)
+        attack_s = ATTACK_S * outcome.slowness
+        attack = _start("attacks", name, server.endpoint, str(attack_s), *tls)
         while attack.poll() is None:
             outcome.most_mib = max(outcome.most_mib, server.own_mib())
             for figure in figures:
@@ -186,8 +205,9 @@ async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ..
             await asyncio.sleep(0.05)
         told, _ = attack.communicate()
         assert attack.returncode == 0
-    outcome.charged_ms = charged_ms
-    print(name, told.strip(), f"{len(charged_ms)} sends, p99 {outcome.p99_ms:.1f} ms")
+    outcome.charged_ms, outcome.slowness = charged_ms, max(outcome.slowness, slowness())
+    sends = f"{len(charged_ms)} sends, p99 {outcome.p99_ms:.1f} ms"
+    print(name, told.strip(), f"{sends}, slowness {outcome.slowness:.1f}")
     counts = json.loads(told)
     outcome.ready, outcome.cut_early = counts["ready"], counts["cut_early"]
     outcome.sent_away = counts["sent_away"]
@@ -231,8 +251,8 @@ async def test_the_same_over_tls(server: Server, before_mib: float, name: str) -
 async def test_calls_that_are_held_up_or_taken_back_leave_nothing(
     server_by_c: Server, before_by_c_mib: float, name: str
 ) -> None:
-    await attacked(server_by_c, name)
-    await server_by_c.until_rpcs("ReceiveMessage", 0, 30)
+    outcome = await attacked(server_by_c, name)
+    await server_by_c.until_rpcs("ReceiveMessage", 0, ENDED_S * outcome.slowness)
     await settled(server_by_c.rss_mib, before_by_c_mib * KEPT)
 
 
@@ -245,8 +265,8 @@ async def test_thousands_of_polls_that_vanish_hold_up_nobody(
     """20,000 of two clients, which is what a server takes in all."""
     with attackable(tmp_path, settings) as server:
         before_mib = await used_mib(server)
-        await attacked(server, "parked polls")
-        await server.until_rpcs("ReceiveMessage", 0, 30)
+        outcome = await attacked(server, "parked polls")
+        await server.until_rpcs("ReceiveMessage", 0, ENDED_S * outcome.slowness)
         await settled(server.rss_mib, before_mib * kept)
 
 

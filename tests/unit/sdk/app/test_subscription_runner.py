@@ -26,6 +26,7 @@ class Server:
         self.fifo = fifo
         self.waiting: list[tuple[int, float, asyncio.Future[int]]] = []
         self.acked = 0
+        self.given_back = 0
 
     async def subscribe(self, _wanted: Any) -> None:
         pass
@@ -36,13 +37,18 @@ class Server:
     def is_fifo(self, _group: str) -> bool:
         return self.fifo
 
+    def policy(self, _group: str) -> None:
+        pass
+
     async def receive_at(
         self, _queue: Any, _wanted: Any, count: int, wait_s: float, _holder: Any, **_: Any
     ) -> list[Any]:
         answer: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         self.waiting.append((count, wait_s, answer))
         return [
-            SimpleNamespace(message_group="", body_error="", broker="a", queue_id=0)
+            SimpleNamespace(
+                message_group=None, body_error="", broker="a", queue_id=0, delivery_attempt=1
+            )
             for _ in range(await answer)
         ]
 
@@ -53,6 +59,10 @@ class Server:
         self.acked += 1
         tell(None)
         return True
+
+    async def nack(self, _message: Any, _delay_s: float, _reason: str, *, counted: bool) -> None:
+        await turns()
+        self.given_back += not counted
 
     async def answers(self, *founds: int | None) -> None:
         """Of the receives under way, in their order; None: all that it asks for."""
@@ -111,3 +121,25 @@ async def test_each_message_is_handled_once(fifo: bool) -> None:
     rounds: list[list[int | None]] = [[None], [None] * (1 if fifo else POLLS_MAX)]
     await polled(server, *rounds)
     assert server.acked == sum(map(len, rounds)) * BATCH_MAX
+
+
+async def test_a_stop_that_is_cancelled_gives_back_before_it_ends() -> None:
+    """The client is closed next: what came later would find it closed, or the loop."""
+    server = Server()
+    client: Any = SimpleNamespace(receiving=server, leases=server, settling=server, observer=None)
+
+    async def endless(_: Any) -> None:
+        await asyncio.Event().wait()
+
+    how = Subscription(topic="t", group="g", handler=endless, concurrency=CAPACITY)
+    handling = SubscriptionRunner(client, how)
+    running = asyncio.create_task(handling.run())
+    await turns()
+    await server.answers(3)
+    stopping = asyncio.create_task(handling.stop(60.0))
+    await turns()
+    stopping.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await stopping
+    assert server.given_back == 3
+    await running

@@ -298,6 +298,10 @@ class Http2Connection(asyncio.Protocol):
         size, needed, bytes_max = len(data), wire.HEAD_BYTES, self._limits.frame_bytes_max
         try:
             while size - at >= wire.HEAD_BYTES and self._greeted and not self._closing:
+                if streams.units >= LOOK_EVERY:
+                    streams.units = 0
+                    if monotonic() + self._worker.owed_s >= until_s:
+                        return False
                 high, low, kind, flags, stream_id = wire.HEAD.unpack_from(data, at)
                 length = high << 8 | low
                 if length > bytes_max:
@@ -316,10 +320,6 @@ class Http2Connection(asyncio.Protocol):
                 else:
                     self._control.on_unknown(data[begin:end])
                 streams.units += 1
-                if streams.units >= LOOK_EVERY:
-                    streams.units = 0
-                    if monotonic() + self._worker.owed_s >= until_s:
-                        return False
         finally:
             self._at = at
         if at < size:

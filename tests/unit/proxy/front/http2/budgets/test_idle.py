@@ -23,6 +23,9 @@ FRAMES: dict[str, Callable[[int], bytes]] = {
     "empty pieces": lambda _: wire.frame(wire.DATA, 0, 1),
     "padding": lambda _: wire.frame(wire.DATA, wire.PADDED, 1, b"\x01\x00"),
     "single bytes": lambda _: wire.frame(wire.DATA, 0, 1, b"\x00"),
+    "malformed requests": lambda number: wire.frame(
+        wire.HEADERS, wire.END_HEADERS, 2 * number + 3, b"\x82"
+    ),
     "rapid resets": lambda number: (
         wire.frame(wire.HEADERS, wire.END_HEADERS, 2 * number + 3, b"\x83\x86\x44\x01/")
         + wire.reset(2 * number + 3, Error.CANCEL)
@@ -137,8 +140,9 @@ async def test_beside_a_flood_a_connection_of_the_address_has_its_part_of_the_bu
         assert one.goaway_code() == Error.ENHANCE_YOUR_CALM
 
 
+@pytest.mark.parametrize("kind", ["pings", "malformed requests"])
 async def test_what_does_not_fit_into_a_turn_is_done_in_later_ones(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
     now_s = 1_000.0
 
@@ -150,9 +154,10 @@ async def test_what_does_not_fit_into_a_turn_is_done_in_later_ones(
     monkeypatch.setattr(connection, "monotonic", clock)
     caller = await greeted(shared())
     caller.transport.take()
-    ping = wire.frame(wire.PING, 0, 0, bytes(8))
-    caller.connection.data_received(ping * 10 * connection.LOOK_EVERY)
-    assert len(caller.transport.take()) < 10 * connection.LOOK_EVERY
+    count = 10 * connection.LOOK_EVERY
+    frames = [FRAMES[kind](number) for number in range(count)]
+    caller.connection.data_received(b"".join(frames))
+    assert len(caller.transport.take()) < count
     assert not caller.transport.reads, "the client waits, and so does what it sends"
     await turns(100)
     assert caller.transport.reads
