@@ -67,7 +67,7 @@ soak: setup #: a cluster under load, killed again and again (MINUTES=10)
 .PHONY: torture
 TORTURE_ARGS = $(if $(SEED),--seed $(SEED)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(REGISTER),--register $(REGISTER)) \
 	$(if $(CLIENTS),--clients $(CLIENTS)) $(if $(LANES),--lanes $(LANES)) $(if $(ENDPOINT),--endpoint '$(ENDPOINT)') $(if $(KEEP),--keep '$(KEEP)')
-torture: setup #: replicas killed, paused, cut off and wiped under load, held to what clients were told (MINUTES=5 SEED= BROKERS=2 REGISTER=etcd CLIENTS=sdk,python,go LANES=replicas|fail-overs KEEP= ENDPOINT= JUDGE=)
+torture: setup #: replicas killed, paused, cut off and wiped under load, held to what clients were told (MINUTES=5 SEED= BROKERS=2 REGISTER=etcd CLIENTS=sdk,python,go LANES=replicas|fail-overs|hand-overs KEEP= ENDPOINT= JUDGE=)
 	PYTHONPATH=tests $(BIN)/python -m torture $(if $(JUDGE),--judge '$(JUDGE)',--minutes $(if $(filter command line environment,$(origin MINUTES)),$(MINUTES),5) $(TORTURE_ARGS))
 
 .PHONY: sdk-chaos bench-sdk

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from torture import against, campaign, history, load, registers
-from torture.faults import FAIL_OVERS_ALONE, LANES
+from torture.faults import ALONE, LANES
 from torture.judge import judge
 from torture.outages import outages
 from torture.report import report
@@ -64,7 +64,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument(
         "--lanes",
         default=",".join(LANES),
-        help=f"of faults: some of {','.join(LANES)} (default: all), or {FAIL_OVERS_ALONE}",
+        help=f"of faults: some of {','.join(LANES)} (default: all), or {' or '.join(ALONE)}",
     )
     parser.add_argument("--keep", type=Path, help="a new folder for history, data and logs")
     parser.add_argument("--endpoint", help="a cluster of yours: load and judge, no faults")
@@ -72,7 +72,7 @@ def _arguments() -> argparse.Namespace:
     asked = parser.parse_args()
     if unknown := set(asked.clients.split(",")) - set(load.CLIENTS):
         parser.error(f"no such client: {', '.join(sorted(unknown))}")
-    if unknown := set(asked.lanes.split(",")) - {*LANES, FAIL_OVERS_ALONE}:
+    if unknown := set(asked.lanes.split(",")) - {*LANES, *ALONE}:
         parser.error(f"no such lane: {', '.join(sorted(unknown))}")
     if asked.keep and asked.keep.exists() and any(asked.keep.iterdir()):
         parser.error(f"{asked.keep} is not empty")

@@ -19,6 +19,7 @@ import grpc
 from chaos.forwarder import Forwarder, Network, Pids
 from harness.processes import Process, free_port
 
+from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1.admin_pb2_grpc import AdminStub
 from popmq_broker.clients.register.open_register import open_register
 from popmq_broker.clients.register.register import Seen
@@ -179,6 +180,15 @@ class Cluster:
         return True
 
     # --- calls ---
+
+    def hand_over(self, broker: str) -> None:
+        """Until another replica is named primary. Raises `AssertionError`."""
+        before = self.primary(broker)
+        self.ask("MovePrimary", admin.MovePrimaryRequest(broker=broker))
+        deadline = time.monotonic() + ADMIN_S
+        while self.primary(broker) in (before, None):
+            assert time.monotonic() < deadline, f"{before} is still primary"
+            time.sleep(LOOK_S)
 
     def ask(self, method: str, request: Any) -> Any:
         """The answer to an admin call, of the first proxy that has one. Raises `AssertionError`."""

@@ -43,6 +43,8 @@ FAIL_OVERS: Final = (
     Kind("stop", 2, (0.2, 4.0), PRIMARY),
 )
 """Each takes the primary its role."""
+HAND_OVERS: Final = (Kind("hand-over", 1, (0.0, 0.0), PRIMARY),)
+"""An operator names another primary; nothing ends."""
 LINKS: Final = (
     Kind("cut from the others", 2, (0.5, 8.0), PRIMARY),
     Kind("cut from the others", 2, (0.5, 8.0), BACKUP),
@@ -88,21 +90,21 @@ class Planned:
 
 
 LANES: Final = ("replicas", "links", "proxies", "nameservers", "register")
-FAIL_OVERS_ALONE: Final = "fail-overs"
-"""In the place of all others: as many fail-overs as fit into the time."""
+ALONE: Final = {"fail-overs": (FAIL_OVERS, (2.0, 5.0)), "hand-overs": (HAND_OVERS, (5.0, 9.0))}
+"""In the place of all others: as many of these as fit into the time, and their gaps."""
 
 
 def lanes(
     brokers: Sequence[str], servers: Sequence[str], wanted: Sequence[str] = LANES
 ) -> list[Lane]:
     """`servers`: nameservers, proxies, and members of the register. `wanted`: some of `LANES`, or
-    `FAIL_OVERS_ALONE`."""
+    of `ALONE`."""
 
     def named(start: str) -> tuple[str, ...]:
         return tuple(name for name in servers if name.startswith(start))
 
-    if FAIL_OVERS_ALONE in wanted:
-        return [Lane(f"{one}/{FAIL_OVERS_ALONE}", FAIL_OVERS, (2.0, 5.0), one) for one in brokers]
+    if alone := [name for name in ALONE if name in wanted]:
+        return [Lane(f"{one}/{name}", *ALONE[name], one) for name in alone for one in brokers]
     found = [Lane(f"{one}/replicas", REPLICAS, (0.5, 8.0), one) for one in brokers]
     links = LINKS + (REGISTER_LINKS if named("etcd") else ())
     found += [Lane(f"{one}/links", links, (8.0, 30.0), one) for one in brokers]

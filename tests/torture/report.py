@@ -33,9 +33,10 @@ def figures(history: History, violations: Sequence[Violation]) -> str:
     for call in history.calls:
         (failed if call.error else ok)[call.name] += 1
     parts = [f"{name}s {ok[name]:,}" for name in ("send", "half", "receive", "ack", "nack")]
+    which = ", ".join(f"{name}s {count:,}" for name, count in sorted(failed.items())) or "none"
     rules = Counter(violation.rule for violation in violations)
     wrong = ", ".join(f"{rule} {count}" for rule, count in sorted(rules.items())) or "none"
     return (
         f"seed {history.runs[0].seed}; faults {len(history.faults):,}; OK: {', '.join(parts)}; "
-        f"failed calls {failed.total():,}; stored {len(history.stored):,}; violations: {wrong}"
+        f"failed calls: {which}; stored {len(history.stored):,}; violations: {wrong}"
     )

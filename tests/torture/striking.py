@@ -109,6 +109,8 @@ class Striking:
             cluster.signal(target, signal.SIGSTOP)
             self._ending.wait(planned.hold_s)
             cluster.signal(target, signal.SIGCONT)
+        elif name == "hand-over":
+            cluster.hand_over(broker)
         else:
             cuts = cuts_of(cluster, name, target, broker)
             cluster.cut(cuts)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from torture import history
-from torture.faults import FAIL_OVERS_ALONE, PRIMARY, Lane, lanes, plan
+from torture.faults import ALONE, PRIMARY, Lane, lanes, plan
 from torture.history import Call, Fault, ReplicaLog, Run, Stored, Trouble
 from torture.replica_logs import LogBytes
 
@@ -113,7 +113,8 @@ def test_logs_are_compared_to_the_byte(tmp_path: Path) -> None:
     assert ours.differs_at(log(tmp_path / "e", (4, b"efgh")), 8) is None, "retention deleted one"
 
 
-def test_fail_overs_alone_strike_primaries_alone() -> None:
-    found = lanes(["broker-a", "broker-b"], SERVERS, [FAIL_OVERS_ALONE])
+@pytest.mark.parametrize("name", ALONE)
+def test_fail_overs_alone_strike_primaries_alone(name: str) -> None:
+    found = lanes(["broker-a", "broker-b"], SERVERS, [name])
     assert [lane.broker for lane in found] == ["broker-a", "broker-b"]
     assert {kind.role for lane in found for kind in lane.kinds} == {PRIMARY}

@@ -90,3 +90,24 @@ def test_each_broker_has_its_probes() -> None:
     (one,) = outages(history)
     assert one.times_s == (1, 10)
     assert (one.quantile(0.5), one.quantile(0.99)) == (10, 10)
+
+
+def test_receives_are_counted_for_themselves() -> None:
+    """By the broker of each message."""
+    received = [
+        Call(
+            kind="sdk",
+            name="receive",
+            began_s=at_s,
+            ended_s=at_s,
+            body=f"sdk/n0/{at_s}",
+            place=f"{broker}/3",
+        )
+        for broker, times_s in (("broker-a", (1, 2, 6, 7)), ("broker-b", (1, 9)))
+        for at_s in times_s
+    ]
+    calls = [*answered("p0", *range(9)), *received]
+    assert found(calls, fault("kill", 3, 4)) == {
+        ("kill of primary", True): (1,),
+        ("kill of primary, receives", True): (3,),
+    }
