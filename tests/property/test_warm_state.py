@@ -1,84 +1,28 @@
 """Does a follower with a warm state know the same as one that reads files and journal?"""
 
-import asyncio
 import random
-import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
 from harness.names import GROUP, TOPIC
+from harness.warm_follower import Follower
 
-from popmq_broker.config import BrokerConfig
-from popmq_broker.core.replication.whole_records import whole_bytes
 from popmq_broker.engine.journal.state import BrokerState
-from popmq_broker.engine.replication.warm_state import WarmState
 from popmq_broker.engine.startup import replay
-from popmq_broker.opening import new_state, open_directory
-from popmq_broker.store.replica_store import ReplicaStore
 from popmq_common.errors import BadRequest, IllegalOffset
-from popmq_common.process import logs
 from popmq_internal.v1 import link_pb2 as link
 
 STEPS, QUEUES = 120, 2
-LOG = logs.get("test")
 
 
-class Follower:
-    """Of a broker in a test: its bytes, and its files now and then."""
-
-    def __init__(self, driver: EngineDriver, folder: Path) -> None:
-        self._driver = driver
-        self._folder = folder
-        self.config = BrokerConfig(
-            data_dir=folder, segment_bytes=8 * 1024, queue_file_bytes=200, index=False
-        )
-        self.store = driver.run(open_directory(self.config, LOG, _fatal, ReplicaStore))
-        self.warm = WarmState(self.store, self.empty, LOG)
-        self.keeping: asyncio.Task[None] = driver.run(self._keep())
-
-    async def _keep(self) -> "asyncio.Task[None]":
-        return asyncio.ensure_future(self.warm.keep())
-
-    def empty(self, store: ReplicaStore) -> BrokerState:
-        return new_state(store, self.config, self._driver.clock, LOG)
-
-    def fetch(self) -> None:
-        """All that is committed, of one file of the log after the other."""
-        primary = self._driver.broker.state.runtime.store
-
-        async def fetch() -> None:
-            while self.store.log_end < primary.committed_end:
-                data = primary.raw(self.store.log_end, 1 << 20)
-                self.store.take(data[: whole_bytes(data)])
-            self.store.commit(self.store.log_end)
-            await asyncio.sleep(0)
-
-        self._driver.run(fetch())
-
-    def copy_files(self) -> None:
-        self._driver.run(self._driver.broker.offsets.write())
-        self.fetch()
-        for path in (self._driver.data_dir / "config").glob("*.json"):
-            shutil.copy(path, self._folder / "config" / path.name)
-
-    async def both(self) -> tuple[BrokerState | None, BrokerState]:
-        """As it would lead: from memory, and from the disk."""
-        self.keeping.cancel()
-        await asyncio.gather(self.keeping, return_exceptions=True)
-        await self.store.lead()
-        cold = self.empty(self.store)
-        await replay.load(cold)
-        warm = await self.warm.take()
-        return warm, cold
-
-    def close(self) -> None:
-        self.store.abandon()
-
-
-def _fatal(failed: BaseException) -> None:
-    raise AssertionError("the disk failed") from failed
+async def both(follower: Follower) -> tuple[BrokerState | None, BrokerState]:
+    """As it would lead: from memory, and from the disk."""
+    await follower.lead()
+    cold = follower.empty(follower.store)
+    await replay.load(cold)
+    return await follower.warm.take(), cold
 
 
 def known(state: BrokerState) -> dict[str, Any]:
@@ -226,7 +170,7 @@ def test_a_warm_state_is_what_files_and_journal_say(
         if rng.random() < 0.1:
             follower.copy_files()
     follower.fetch()
-    warm, cold = driver.run(follower.both())
+    warm, cold = driver.run(both(follower))
     assert warm is not None
     assert known(warm) == known(cold)
     follower.close()

@@ -124,6 +124,7 @@ async def load_broker(
         log.warning("broker.empty", data_dir=str(runtime.config.data_dir), means=EMPTY)
     if await parked_leases.bring_in(runtime, lease_state) and warm:
         fresh = new_state(store, runtime.config, runtime.clock, log)
+        fresh.timers = state.timers
         return await load_broker(fresh, epoch=epoch)
     files_are_ahead = not warm and await replay.load(state)
     await runtime.damage.saved_quietly()

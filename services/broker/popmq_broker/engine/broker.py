@@ -109,7 +109,7 @@ class Broker:
         self.revive = Revive(runtime, catalog, leases, self.topics)
         self.offsets = Offsets(runtime, catalog, leases, state.halves, self.catalog)
         self.storing = Storing(runtime, leases)
-        self.timers = Timers(runtime, catalog, self.topics)
+        self.timers = Timers(runtime, catalog, self.topics, state.timers)
         self.timer_keeper = TimerKeeper(runtime, catalog, self.timers)
         self.retention = Retention(runtime, catalog, leases, self.revive, self.offsets, self.topics)
         self.exports = Exports(runtime, self.offsets)
@@ -317,7 +317,8 @@ class Broker:
 
     async def load_timers(self) -> None:
         """At start, before anything is appended."""
-        if not await load_timers(self.state.runtime, self.timers):
+        state = self.state
+        if not state.timers.is_loaded and not await load_timers(state.runtime, state.timers):
             await self.timer_keeper.write()
 
     async def _delete_topic(self, request: link.DeleteTopic) -> link.Done:

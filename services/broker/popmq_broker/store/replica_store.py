@@ -31,7 +31,7 @@ class ReplicaStore(Store):
         """Called with the end of what is on disk here."""
         self.grown = asyncio.Event()
         """Set when something was appended; whoever waits for more clears it first."""
-        self.heard: Callable[[Record], None] | None = None
+        self.hearers: list[Callable[[Record], None]] = []
         """Called with each record that a queue learns of from the log's bytes, before it is
         visible."""
         self._recovered_end = self._scanned_end = self._commit_log.end
@@ -143,8 +143,8 @@ class ReplicaStore(Store):
             entry = queue_entry.pack(record.log_offset, size_bytes, code)
             key = record.topic, record.queue_id
             self._queues.recover(key, record.queue_offset, entry, may_begin=True)
-            if self.heard is not None:
-                self.heard(record)
+            for hear in self.hearers:
+                hear(record)
 
     def _is_cut_off(self, start: int, end_offset: int) -> bool:
         """The record that begins there goes on behind `end_offset`."""

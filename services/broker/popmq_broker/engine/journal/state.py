@@ -3,6 +3,7 @@
 from popmq_broker.config import BrokerConfig
 from popmq_broker.core.groups.queue_lock import QueueLocks
 from popmq_broker.core.sends.known_sends import KnownSends
+from popmq_broker.core.timers.timer_table import TimerTable
 from popmq_broker.core.transactions.transaction_table import HalfTable
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.consumer_state import ConsumerState
@@ -26,4 +27,6 @@ class BrokerState:
             settled_max=config.settled_transactions_max,
         )
         """Half messages of transactions that are not settled."""
+        self.timers = TimerTable()
+        """Delayed messages."""
         self.known_sends = KnownSends(config.known_sends_max, config.known_sends_ms)

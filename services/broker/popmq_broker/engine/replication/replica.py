@@ -305,7 +305,10 @@ class Replica:
         warm, self._warm = self._warm, None
         state = await warm.take() if warm is not None else None
         is_warm = state is not None
-        broker = await parts.load(state or parts.new_state(store), is_warm, record.epoch)
+        state = state or parts.new_state(store)
+        timers = await warm.timers.take() if warm is not None else None
+        state.timers = timers or state.timers
+        broker = await parts.load(state, is_warm, record.epoch)
         await store.durable(store.log_end)  # the epoch's first records, and all before them
         if silent_since_ms is not None:
             await lease_gap.add(broker.state.runtime, broker.state.lease_state, silent_since_ms)

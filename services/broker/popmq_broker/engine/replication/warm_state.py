@@ -19,6 +19,7 @@ from typing import Final
 from popmq_broker.config import PopBuffer
 from popmq_broker.core.catalog.catalog import CatalogKind
 from popmq_broker.engine.journal.state import BrokerState
+from popmq_broker.engine.replication.warm_timers import WarmTimers
 from popmq_broker.engine.startup import catalog_replay, replay
 from popmq_broker.engine.startup.journal_replay import JournalReplay
 from popmq_broker.store.replica_store import ReplicaStore
@@ -44,10 +45,11 @@ class WarmState:
         self.store = store
         self._make = make
         self._log = log
+        self.timers = WarmTimers(store, make(store).runtime)
         self._clear()
 
     def _clear(self) -> None:
-        self.store.heard = None
+        self._hear_no_more()
         self._state = self._make(self.store)
         self._topics = frozenset({self._state.runtime.revive_topic, CATALOG_TOPIC})
         self._replay: JournalReplay | None = None
@@ -64,6 +66,11 @@ class WarmState:
 
     async def keep(self) -> None:
         """For ever; what it holds stays when it is cancelled, and is gone on with."""
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(self._keep(), name="warm state")
+            tasks.create_task(self.timers.keep(), name="warm timers")
+
+    async def _keep(self) -> None:
         if self._state.runtime.config.pop_buffer is PopBuffer.MEMORY:
             return  # what was acked in time is in no journal
         while True:
@@ -76,7 +83,7 @@ class WarmState:
         """What is in files and journal up to here; what comes meanwhile is heard."""
         self._clear()
         begin = self.store.scanned_end
-        self.store.heard = self._hear
+        self.store.hearers.append(self._hear)
         try:
             while not self._can_load(begin):
                 await asyncio.sleep(LOOK_S)
@@ -93,6 +100,10 @@ class WarmState:
             return False
         return replay.files_end(runtime, replay.saved_table(runtime)) <= committed_end
 
+    def _hear_no_more(self) -> None:
+        if self._hear in self.store.hearers:
+            self.store.hearers.remove(self._hear)
+
     def _hear(self, record: Record) -> None:
         if record.topic in self._topics:
             self._heard.append(record)
@@ -103,7 +114,7 @@ class WarmState:
     def _drop(self, why: str) -> None:
         self._log.warning("replica.not_warm", reason=why)
         self._dropped = True
-        self.store.heard = None
+        self._hear_no_more()
         self._heard.clear()
         self._some_heard.set()
 
@@ -167,7 +178,7 @@ class WarmState:
         while self.is_warm and self._heard:
             self._apply(TURN_RECORDS)
             await asyncio.sleep(0)
-        self.store.heard = None
+        self._hear_no_more()
         runtime = self._state.runtime
         if not self.is_warm or not runtime.damage.is_saved:
             return None

@@ -19,7 +19,8 @@ from typing import Final
 
 from popmq_broker.core.store.disk_pause import DiskPause
 from popmq_broker.core.timers import timer
-from popmq_broker.core.timers.timer_wheel import MARK, Wheel, WheelEntry
+from popmq_broker.core.timers.timer_table import TimerTable
+from popmq_broker.core.timers.timer_wheel import MARK, WheelEntry
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.runtime import Runtime
@@ -47,12 +48,13 @@ IDLE_MS_MAX: Final = 1_000
 
 
 class Timers:
-    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
-        self.wheel = Wheel()
-        self.levels = Levels(runtime, catalog_state, topics)
+    def __init__(
+        self, runtime: Runtime, catalog_state: CatalogState, topics: Topics, table: TimerTable
+    ) -> None:
+        self.table = table
+        self.wheel = table.wheel
+        self.levels = Levels(runtime, catalog_state, topics, table.level_offsets)
         self.records = ParkedRecords(runtime, catalog_state)
-        self.loaded_to = 0
-        """All that was parked before this offset is in the wheel, or done with."""
         self.version = 0
         """Counts changes of what waits."""
         self._runtime = runtime
@@ -111,7 +113,7 @@ class Timers:
         while appended and appended[0].offset < end:
             entries.append(appended.popleft())
         self.wheel.add_all(entries)
-        self.loaded_to = end
+        self.table.loaded_to = end
         self.version += 1
         if min((entry.due_ms for entry in entries), default=self._wake_ms) < self._wake_ms:
             self._changed.set()

@@ -83,7 +83,7 @@ class TimerKeeper:
         if not self._any() or (version == self._written_version and not is_far):
             return
         levels = dict(timers.levels.offsets)
-        data = timer_snapshot.encode(timers.wheel, log_end, timers.loaded_to, levels)
+        data = timer_snapshot.encode(timers.wheel, log_end, timers.table.loaded_to, levels)
         await runtime.store.durable(log_end)
         if runtime.store.durable_end < log_end and not at_once:  # flush=async
             await asyncio.sleep(2 * runtime.config.async_flush_interval_ms / 1000)
@@ -98,7 +98,7 @@ class TimerKeeper:
 
     def _any(self) -> bool:
         """Something waits, or has waited."""
-        return bool(self._timers.loaded_to or self._timers.levels.offsets)
+        return bool(self._timers.table.loaded_to or self._timers.levels.offsets)
 
     def needed_from(self) -> int | None:
         """The lowest log offset that what waits still needs; None: nothing waits.

@@ -27,11 +27,17 @@ from popmq_common.records.record import Record
 
 
 class Levels:
-    def __init__(self, runtime: Runtime, catalog_state: CatalogState, topics: Topics) -> None:
-        """Raises `BadRequest` for delays that cannot be read."""
+    def __init__(
+        self,
+        runtime: Runtime,
+        catalog_state: CatalogState,
+        topics: Topics,
+        offsets: dict[int, int],
+    ) -> None:
+        """`offsets`, by level: the next to deliver. Raises `BadRequest` for delays that cannot be
+        read."""
         self.delays_ms = timer_levels.parse(runtime.config.delay_levels)
-        self.offsets: dict[int, int] = {}
-        """By level: the next to deliver."""
+        self.offsets = offsets
         self._next_known = False
         self._next_due_ms: int | None = None
         self._runtime = runtime

@@ -1,8 +1,8 @@
-"""Work in a thread that its caller does not leave alone."""
+"""Work of threads that its caller does not leave alone."""
 
 import asyncio
-from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from collections.abc import Callable, Coroutine
+from typing import Any, ParamSpec, TypeVar
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -11,7 +11,12 @@ T = TypeVar("T")
 async def to_the_end(work: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
     """As `asyncio.to_thread`, but a caller that is cancelled still waits: the thread goes on, and
     whoever comes next must not meet it."""
-    task = asyncio.ensure_future(asyncio.to_thread(work, *args, **kwargs))
+    return await waited_for(asyncio.to_thread(work, *args, **kwargs))
+
+
+async def waited_for(work: Coroutine[Any, Any, T]) -> T:
+    """The same of a coroutine that works in threads."""
+    task = asyncio.ensure_future(work)
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:

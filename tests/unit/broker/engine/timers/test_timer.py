@@ -135,6 +135,17 @@ def test_nothing_comes_into_a_topic_that_was_made_again(driver: EngineDriver, cr
     assert records(driver, queue_id=2) == []
 
 
+def test_the_mark_of_a_recall_that_was_written_again_is_there_once(driver: EngineDriver) -> None:
+    driver.send_later("mark", 50_000)
+    driver.recall("mark", driver.clock.now_ms() + 50_000)
+    driver.advance(25_000)
+    driver.run(_roll(driver))
+    driver.stop()
+    (driver.data_dir / TIMERS_FILE).unlink(missing_ok=True)
+    driver.go_on()
+    assert driver.broker.timers.wheel.mark_count == 1
+
+
 async def _roll(driver: EngineDriver) -> None:
     store = driver.broker.state.runtime.store
     await _begin_roll(driver)
