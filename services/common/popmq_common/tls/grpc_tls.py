@@ -125,10 +125,13 @@ class FollowingStub(Generic[S]):
             await self._channel.close(None)
 
 
+CLOSED: Final = ("Socket closed", "Connection reset by peer", "TSI_DATA_CORRUPTED")
+
+
 def _todo(text: str, files: TlsFiles | None) -> str:
-    """Whoever refuses a certificate closes the connection without a word, or with an alert, which
-    gRPC takes for damage."""
-    closed = "Socket closed" in text or "TSI_DATA_CORRUPTED" in text
+    """Whoever refuses a certificate closes the connection without a word, or resets it, or says so
+    with an alert, which gRPC takes for damage."""
+    closed = any(word in text for word in CLOSED)
     if files is None:
         return "; if it speaks TLS, set the authority of its certificate" if closed else ""
     if closed:
