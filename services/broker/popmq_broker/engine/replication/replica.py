@@ -39,6 +39,8 @@ from popmq_internal.v1 import link_pb2 as link
 BEATS: Final = 3
 """Heartbeats in a lease."""
 HAND_OVER_S: Final = 3.0
+COMMITTED_S: Final = 0.5
+"""How long a hand-over waits until all in sync have everything; the successor must have it."""
 MISSED_S: Final = 5.0
 """How long a stop waits until enough others are in sync."""
 
@@ -286,6 +288,9 @@ class Replica:
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
             await broker.finish_log()
+            with suppress(TimeoutError):  # then its store can be followed with as it is
+                async with asyncio.timeout(COMMITTED_S):
+                    await store.durable(store.log_end)
         successor = await lead.hand_over(HAND_OVER_S)
         self._log.info("replica.handed_over", successor=successor)
         if successor is None:
