@@ -197,10 +197,11 @@ class Follow:
         """As soon as something is on disk; what comes meanwhile shares the next one."""
         told = 0
         while True:
-            await self._until_synced()
-            if (end := self._following.durable_end) > told:
+            if (end := self._following.durable_end) > told:  # perhaps while the last one was told
                 await self._call(link.Call(replica_ack=self._ack(end)))
                 told = end
+            else:
+                await self._until_synced()
 
     def _ack(self, durable_end: int, *, leaving: bool = False) -> link.ReplicaAck:
         return link.ReplicaAck(
