@@ -22,6 +22,7 @@ from popmq_proxy.core.routing.broker_health import TICK_S, BrokerHealth, Look
 from popmq_proxy.core.routing.linger import Linger
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
+ANSWERS_S = 0.5  # that calls under way have to be answered where the broker was before
 
 
 Outcome = link.Reply | SendDone | PopMQError
@@ -53,6 +54,7 @@ class BrokerLink:
         self._look_again = self._loop.call_later(TICK_S, self._look)
         self._stops = ""
         """Why nothing new is sent, while the rest is answered."""
+        self._giving_up: asyncio.TimerHandle | None = None
         frames.begin(self._receive)
         frames.ended.add_done_callback(self._ended)
 
@@ -212,6 +214,8 @@ class BrokerLink:
     def _break(self, reason: str) -> None:
         self.broken = True
         self._look_again.cancel()
+        if self._giving_up is not None:
+            self._giving_up.cancel()
         for waiter in self._waiting.values():
             if not waiter.done():
                 waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
@@ -221,9 +225,21 @@ class BrokerLink:
             on_reply(BrokerDown(broker=self._broker, reason=reason))
         self._frames.close()
 
-    def give_up(self, reason: str) -> None:
+    def retire(self, reason: str) -> None:
+        """The broker is elsewhere now. What was under way there is answered, unless nobody is there
+        any more."""
+        self._stops = reason
+        self.broken = True
+        self._giving_up = self._loop.call_later(ANSWERS_S, self._give_up_all, reason)
+        self._close_when_done()
+
+    def _give_up_all(self, reason: str) -> None:
         self._break(reason)
         self._frames.abort()
+
+    @property
+    def ended(self) -> "asyncio.Future[None]":
+        return self._frames.ended
 
     async def close(self) -> None:
         self._break("the proxy is stopping")

@@ -84,6 +84,8 @@ class LinkBrokers:
         self._linger_ms_max = linger_ms_max
         self._closed = False
         self._links: dict[str, BrokerLink] = {}
+        self._retired: set[BrokerLink] = set()
+        """To where brokers were before; calls are under way there."""
         self._connecting: dict[str, asyncio.Task[BrokerLink]] = {}
         self._failures: OrderedDict[str, ConnectFailure] = OrderedDict()
 
@@ -175,11 +177,13 @@ class LinkBrokers:
 
     def moved(self, broker: str, address: str) -> None:
         """It is at another address now: what answers at the former one is no longer it, or
-        nothing does. Nobody knows what became of the calls under way there."""
+        nothing does."""
         connected = self._links.get(broker)
         if connected is not None and connected.address != address:
             del self._links[broker]
-            connected.give_up(f"it has moved to {address}")
+            self._retired.add(connected)
+            connected.ended.add_done_callback(lambda _: self._retired.discard(connected))
+            connected.retire(f"it has moved to {address}")
 
     def _note(self, broker: str, error: PopMQError) -> None:
         before = self._failures.pop(broker, None)
@@ -215,7 +219,7 @@ class LinkBrokers:
         for task in connecting:
             task.cancel()
         await asyncio.gather(*connecting, return_exceptions=True)
-        await asyncio.gather(*(made.close() for made in self._links.values()))
+        await asyncio.gather(*(made.close() for made in [*self._links.values(), *self._retired]))
 
 
 def _retrieve(task: "asyncio.Task[BrokerLink]") -> None:

@@ -6,11 +6,12 @@ import pytest
 from harness.gathering import until
 from harness.wire import all_frames, connected
 
-from popmq_common.errors import DeadlinePassed
+from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, NotPrimary
 from popmq_common.link.frames import encode_frame
 from popmq_common.link.sends import SendCall
+from popmq_common.link.wire import failure_of
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.clients.broker_link import BrokerLink
+from popmq_proxy.clients.broker_link import BrokerLink, Outcome
 
 
 class Frames:
@@ -95,4 +96,39 @@ async def test_sends_that_wait_for_others_leave_with_them() -> None:
     broker.send(SendCall("t", 0, []), 60_000, lambda _: None)
     await asyncio.sleep(0)
     assert [call.WhichOneof("body") for call in frames.calls] == ["send"] * 3
+    await frames.close(broker)
+
+
+async def begun_send(frames: Frames) -> tuple[BrokerLink, list[Outcome]]:
+    broker, outcomes = BrokerLink("b", frames.connection), list[Outcome]()
+    broker.send(SendCall("t", 0, []), 60_000, outcomes.append)
+    await asyncio.sleep(0)
+    return broker, outcomes
+
+
+async def test_a_call_at_a_broker_that_has_moved_is_answered() -> None:
+    """It refuses what it is asked for, and the call is made where it is now."""
+    frames = Frames()
+    broker, outcomes = await begun_send(frames)
+    broker.retire("it has moved")
+    with pytest.raises(BrokerUnreachable):
+        broker.send(SendCall("t", 0, []), 60_000, outcomes.append)
+    assert outcomes == []
+    (call,) = frames.calls
+    failure = failure_of(NotPrimary(broker="b", reason="another one is primary"))
+    reply = link.Reply(id=call.id, failure=failure)
+    frames.connection.data_received(encode_frame(link.Frame(replies=[reply])))
+    assert [type(outcome) for outcome in outcomes] == [NotPrimary]
+    await frames.close(broker)
+
+
+async def test_nobody_waits_for_long_where_a_broker_was_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("popmq_proxy.clients.broker_link.ANSWERS_S", 0.0)
+    frames = Frames()
+    broker, outcomes = await begun_send(frames)
+    broker.retire("it has moved")
+    await asyncio.sleep(0.01)
+    assert [type(outcome) for outcome in outcomes] == [BrokerDown]
     await frames.close(broker)
