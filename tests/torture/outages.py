@@ -34,11 +34,11 @@ class Outages:
 
 def outages(history: History) -> list[Outages]:
     probes_s = [call.began_s for call in history.calls if _is_probe(call)]
-    received_s = _receives_s(history)
+    last_probe_s, received_s = max(probes_s, default=0.0), _receives_s(history)
     last_s = max((times_s[-1] for times_s in received_s.values()), default=0.0)
     looks = (
-        ("", _probes_s(history), max(probes_s, default=0.0)),
-        (", receives", received_s, last_s),
+        ("", _probes_s(history), last_probe_s),
+        (", receives", received_s, min(last_s, last_probe_s)),  # then nothing is sent any more
     )
     found: dict[tuple[str, bool], list[float]] = defaultdict(list)
     faults = sorted(history.faults, key=lambda fault: fault.began_s)
