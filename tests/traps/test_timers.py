@@ -199,6 +199,25 @@ def test_t61_a_record_that_cannot_be_read_is_passed_over(driver: EngineDriver) -
     assert driver.broker.state.runtime.stats.timed["", "damaged"] == 1
 
 
+def test_t61_what_was_delivered_behind_damage_is_not_delivered_again(driver: EngineDriver) -> None:
+    """There is no snapshot, so the log alone says what has come to an end."""
+    driver.make()
+    driver.send("damaged")
+    driver.send_later("a", 1_000)
+    driver.advance(1_000)
+    driver.stop()
+    (driver.data_dir / TIMERS_FILE).unlink()
+    log = next((driver.data_dir / "commitlog").iterdir())
+    with log.open("r+b") as file:
+        file.seek(log.read_bytes().index(b"damaged"))
+        file.write(b"DAMAGED")
+    driver.go_on()
+    driver.advance(1_000)
+    store = driver.broker.state.runtime.store
+    readable = [record for record in store.walk(store.log_start) if record is not None]
+    assert [record.body for record in readable if record.topic == TOPIC] == [b"a"]
+
+
 def figures(driver: EngineDriver) -> tuple[float, float, float]:
     """(waiting, marks, lag in seconds) as /metrics tells them."""
     registry: CollectorRegistry = metrics.registry(driver.broker)

@@ -84,7 +84,10 @@ class WarmTimers:
         end = self._store.log_end if self._begin is None else self._begin
         if self._end >= end:
             return
-        for count, record in enumerate(self._store.scan(self._end)):
+        for count, record in enumerate(self._store.walk(self._end)):
+            if record is None:
+                await asyncio.sleep(0)
+                continue
             if record.log_offset >= end:
                 break
             if count and count % TURN_RECORDS == 0:
@@ -163,8 +166,8 @@ class WarmTimers:
 
     async def take(self) -> TimerTable | None:
         """What waits, as the log says to its end, all of which is to be committed; None: nothing is
-        known of it."""
-        replay = self._replay
+        known of it, or something could not be read, which a promotion notes down."""
+        replay = self._replay if self._runtime.damage.is_saved else None
         try:
             if replay is not None:
                 await self._read_log(replay)

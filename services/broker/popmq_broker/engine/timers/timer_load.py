@@ -105,7 +105,7 @@ def _levels_of_rocketmq(runtime: Runtime, count: int) -> dict[int, int]:
 
 
 class _ReadLog:
-    """What has come to an end."""
+    """What has come to an end; damage is passed over, for what lies behind it counts as well."""
 
     def __init__(
         self, runtime: Runtime, offsets: dict[int, int], ended: Bits, pause_s: float
@@ -119,12 +119,14 @@ class _ReadLog:
         self._pause_s = pause_s
 
     async def read(self, start: int, end: int) -> None:
-        for record in self._runtime.store.scan(start):
+        for record in self._runtime.store.walk(start):
+            self.count += 1
+            if record is None or self.count % TURN_RECORDS == 0:
+                await asyncio.sleep(self._pause_s)
+            if record is None:
+                continue
             if record.log_offset >= end:
                 break
-            self.count += 1
-            if self.count % TURN_RECORDS == 0:
-                await asyncio.sleep(self._pause_s)
             of = timer.ended_by(record.properties)
             if of is not None:
                 for offset in timer.ends(of):
