@@ -123,7 +123,7 @@ class Positions:
         )
         if not request.HasField("queue_id"):
             retry = QueueKey(request.group, retry_topic(request.group, topic.name), 0)
-            end = runtime.store.max_offset(retry.topic, 0)
+            end = runtime.store.end_offset(retry.topic, 0)  # also what is on its way to the disk
             if retry.topic in catalog_state.topics:
                 reply.retries_dropped = end - self._row(retry, end).from_offset
                 targets[retry] = end

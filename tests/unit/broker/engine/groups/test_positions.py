@@ -1,6 +1,7 @@
 """Positions: what is told is on disk, and consumers that pull follow a reset."""
 
 import asyncio
+import random
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -126,3 +127,31 @@ def test_a_group_is_not_moved_in_a_topic_that_it_may_not_read(driver: EngineDriv
     driver.call(put_topic=link.PutTopic(topic=topic))
     reset(driver, 3)
     assert offset(driver) == 3
+
+
+@pytest.mark.parametrize("crash", [False, True])
+def test_a_reset_drops_retries_that_are_on_their_way_to_the_disk(
+    driver: EngineDriver, crash: bool
+) -> None:
+    """Each message comes once behind it, with its first attempt."""
+    driver.pop(2, invisible_ms=1_000)
+    driver.clock.advance(1_000)
+    driver.hold_disk()
+
+    async def revive() -> "asyncio.Task[int]":
+        reviving = asyncio.create_task(driver.broker.revive.revive_due())
+        await asyncio.sleep(0)
+        return reviving
+
+    reviving = driver.run(revive())
+    assert not reviving.done()
+    to_first = link.ResetOffsets(group=GROUP, topic=TOPIC, at=link.OFFSET_AT_MIN)
+    resetting = driver.start(reset_offsets=to_first)
+    driver.let_go_of_disk()
+    assert driver.run(asyncio.wait_for(resetting, 10)).reset_offsets.retries_dropped == 2
+    assert driver.run(asyncio.wait_for(reviving, 10)) == 2
+    if crash:
+        driver.crash(random.Random(1))
+    came = [(message.body, message.delivery_attempt) for message in driver.pop(32)]
+    assert sorted(came) == [(bytes([body]), 1) for body in b"abcdef"]
+    assert driver.pop(32) == []
