@@ -28,8 +28,10 @@ class Judge:
         self.committed = bytearray()
         """What was ever shown."""
         self.answered = 0
-        self._places: dict[int, int] = {}
-        """Id of a record that was committed → where."""
+        self._places: dict[int, list[int]] = {}
+        """Id of a record that was committed → where, in the log's order."""
+        self._log_starts: dict[tuple[int, int], int] = {}
+        """Of who appended a record last: id and place of it → where its own log began."""
         self.epochs: dict[int, str] = {}
         """Epoch → the run of a replica that began it."""
         self._known_at: dict[int, int] = {}
@@ -73,23 +75,30 @@ class Judge:
         self.shows(run, before, end, disk)
         self._check_members(self.record, before)
 
+    def appends(self, number: int, at: int, log_start: int) -> None:
+        """A primary whose log begins there appends a record."""
+        self._log_starts[number, at] = log_start
+
     def _place(self, run: str, start: int, end: int, disk: "Disk") -> None:
         """Whole records are committed."""
         at = start
         while at < end and disk.log[at]:
             number = number_of(disk.log, at)
-            first = self._places.setdefault(number, at)
+            places = self._places.setdefault(number, [at])
+            first = places[-1]
             # Nobody can know what was deleted, and need not know what is farther back.
-            is_known = first >= disk.start and at - first <= READ_BYTES
+            log_start = self._log_starts.get((number, at), disk.start)
+            is_known = first >= log_start and at - first <= READ_BYTES
             if first != at and is_known:
                 raise Violation("R9", f"{run} stores {number} at {at}, it is at {first} already")
-            self._places[number] = at
+            if first != at:
+                places.append(at)
             at += disk.log[at]
 
     def answers(self, run: str, number: int, at: int, data: bytes) -> None:
         if self.committed[at : at + len(data)] != data:
             raise Violation("R1", f"{run} answers OK for {at}, which is not committed")
-        if self._places[number] != at:
+        if at not in self._places[number]:
             raise Violation(
                 "R9", f"{run} answers {at} for {number}, it is at {self._places[number]}"
             )

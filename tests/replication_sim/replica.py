@@ -155,6 +155,7 @@ class Replica(Process):
             number = self.world.next_number()
         data = record(self.log_end, number, self.world.rng.choice(SIZES))
         at = self.log_end
+        self.world.judge.appends(number, at, max(self.disk.start, self.meta.log_start))
         self.write(data)
         return at, data
 
