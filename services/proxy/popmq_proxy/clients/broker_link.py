@@ -121,7 +121,7 @@ class BrokerLink:
         if reply.HasField("failure"):
             error = error_of(reply.failure)
             if isinstance(error, NotPrimary):
-                self._leave(error)
+                self._leave(str(error))
             raise error
         return reply
 
@@ -163,8 +163,7 @@ class BrokerLink:
     def _look(self) -> None:
         look = self._health.look(self._loop.time())
         if look is Look.LOST:
-            self._break("it has not answered for long")
-            self._frames.abort()
+            self._give_up_all("it has not answered for long")
             return
         self._look_again = self._loop.call_later(TICK_S, self._look)
         if look is Look.ASK:
@@ -174,10 +173,10 @@ class BrokerLink:
                 if not (waiter := self._waiting[call_id]).done():
                     waiter.set_exception(BrokerSilent(broker=self._broker))
 
-    def _leave(self, error: PopMQError) -> None:
+    def _leave(self, reason: str) -> None:
         """The broker takes no more calls here: it stops, or another replica is primary. Those under
         way are answered; the next one looks for its address again."""
-        self._stops = str(error)
+        self._stops = reason
         self.broken = True
         self._close_when_done()
 
@@ -189,7 +188,7 @@ class BrokerLink:
         self._health.heard(self._loop.time())
         for reply in frame.replies:
             if not reply.id:
-                self._leave(error_of(reply.failure))
+                self._leave(str(error_of(reply.failure)))
                 continue
             on_reply = self._sends.pop(reply.id, None)
             if on_reply is not None:
@@ -197,7 +196,7 @@ class BrokerLink:
                 outcome = outcome_of(reply)
                 on_reply(outcome)
                 if isinstance(outcome, NotPrimary):
-                    self._leave(outcome)
+                    self._leave(str(outcome))
                 self._close_when_done()
                 continue
             waiter = self._waiting.get(reply.id)
@@ -228,10 +227,8 @@ class BrokerLink:
     def retire(self, reason: str) -> None:
         """The broker is elsewhere now. What was under way there is answered, unless nobody is there
         any more."""
-        self._stops = reason
-        self.broken = True
         self._giving_up = self._loop.call_later(ANSWERS_S, self._give_up_all, reason)
-        self._close_when_done()
+        self._leave(reason)
 
     def _give_up_all(self, reason: str) -> None:
         self._break(reason)
@@ -242,8 +239,7 @@ class BrokerLink:
         return self._frames.ended
 
     async def close(self) -> None:
-        self._break("the proxy is stopping")
-        self._frames.abort()
+        self._give_up_all("the proxy is stopping")
         await asyncio.wait([self._frames.ended])
 
 

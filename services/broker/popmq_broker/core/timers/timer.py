@@ -190,6 +190,11 @@ def ended_by(properties: bytes) -> str | None:
     return names.value_of(properties, _OF)
 
 
+def is_over(entry: WheelEntry, now_ms: int) -> bool:
+    """The mark of a recall is needed no more: its message would have come by now."""
+    return bool(entry.code & MARK) and entry.due_ms <= now_ms
+
+
 def may_end(properties: bytes) -> bool:
     """False: `ended_by` has nothing. Quicker."""
     return _OF in properties

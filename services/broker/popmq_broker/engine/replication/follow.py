@@ -4,7 +4,7 @@ committed goes into queues and index, so that this replica can become primary in
     greet ──► cut or begin anew, if the logs part ──► fetch for ever
                                                   ├─► acknowledge what is on disk
                                                   ├─► the primary's files of config/
-                                                  ├─► positions and leases, kept warm
+                                                  ├─► positions, leases, timers, kept warm
                                                   └─► checkpoints, and files of the log that may go
 """
 

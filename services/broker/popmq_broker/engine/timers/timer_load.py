@@ -53,8 +53,8 @@ async def load(
     await reading.read(saved.log_end if saved else 0, log_end)
     now_ms = runtime.clock.now_ms()
     for entry in saved.entries() if saved else ():
-        is_over = entry.code & MARK and entry.due_ms <= now_ms
-        if entry.offset >= first and entry.offset not in ended and not is_over:
+        is_there = entry.offset >= first and entry.offset not in ended
+        if is_there and not timer.is_over(entry, now_ms):
             table.wheel.add(entry)
     start = max(first, saved.loaded_to if saved else first)
     await _load_parked(runtime, table, range(start, end), ended, pause_s)
@@ -152,10 +152,9 @@ async def _load_parked(
     for count, (entry, deliver_ms) in enumerate(parked, 1):
         if count % TURN_RECORDS == 0:
             await asyncio.sleep(pause_s)
-        is_mark = bool(entry.code & MARK)
-        if is_mark:
+        if entry.code & MARK:
             marks.append((entry, deliver_ms))
-        if entry.offset not in ended and not (is_mark and entry.due_ms <= now_ms):
+        if entry.offset not in ended and not timer.is_over(entry, now_ms):
             table.wheel.add(entry)
     for mark, deliver_ms in marks:  # those of RocketMQ name no offset
         code = mark.code & ~MARK

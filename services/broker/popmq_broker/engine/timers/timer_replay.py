@@ -40,8 +40,7 @@ class TimerReplay:
         if record.topic != TIMER_TOPIC:
             return
         entry = timer.entry_in(record.properties, record.queue_offset)
-        is_over = entry is not None and entry.code & MARK and entry.due_ms <= self._now_ms()
-        if entry is not None and not is_over:
+        if entry is not None and not timer.is_over(entry, self._now_ms()):
             self.table.wheel.add(entry)
 
     def _end(self, offset: int) -> None:
