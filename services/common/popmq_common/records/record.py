@@ -116,10 +116,14 @@ def size_bytes(
 
 def encode(record: Record) -> bytes:
     """The record's bytes; host lengths set the IPv6 bits of `sys_flag`."""
-    return b"".join(pack(*record))
+    total_bytes = size_bytes(
+        record.topic, record.body, record.properties, record.born_host, record.store_host
+    )
+    return b"".join(pack(total_bytes, *record))
 
 
 def pack(
+    total_bytes: int,
     topic: str,
     queue_id: int,
     queue_offset: int,
@@ -136,16 +140,16 @@ def pack(
     prepared_offset: int,
 ) -> tuple[bytes, bytes, bytes]:
     """`encode` without a `Record` and in three pieces, for the append path: the body, in the
-    middle, is not copied."""
+    middle, is not copied. `total_bytes`: what `size_bytes` says."""
     field = topic_field(topic)
-    born_bytes, store_bytes, body_bytes = len(born_host), len(store_host), len(body)
+    born_bytes, store_bytes = len(born_host), len(store_host)
     sys_flag &= _HOSTS_V4_MASK
     if born_bytes == HOST_V6_BYTES:
         sys_flag |= SysFlag.BORN_HOST_V6.value
     if store_bytes == HOST_V6_BYTES:
         sys_flag |= SysFlag.STORE_HOST_V6.value
     head = _HEADS[born_bytes, store_bytes].pack(
-        _FIXED_BYTES + born_bytes + store_bytes + body_bytes + len(field) + len(properties),
+        total_bytes,
         MAGIC_V1 if len(field) <= TOPIC_BYTES_V1_MAX + 1 else MAGIC_V2,
         crc32(body) & 0x7FFFFFFF,
         queue_id,
@@ -159,7 +163,7 @@ def pack(
         store_host,
         reconsume_times,
         prepared_offset,
-        body_bytes,
+        len(body),
     )
     property_bytes = _PROPERTY_BYTES.pack(len(properties) + CHECKSUM_BYTES)
     covered = field + property_bytes + properties

@@ -38,9 +38,8 @@ def encode(entry: QueueEntry) -> bytes:
     return _LAYOUT.pack(*entry)
 
 
-def pack(log_offset: int, size_bytes: int, tags_code: int) -> bytes:
-    """`encode` without a `QueueEntry`, for the append path."""
-    return _LAYOUT.pack(log_offset, size_bytes, tags_code)
+pack: Final = _LAYOUT.pack
+"""`encode` without a `QueueEntry`, for the append path."""
 
 
 def decode_at(slots: bytes | bytearray, at: int) -> QueueEntry | None:
@@ -88,6 +87,8 @@ def tag_of(properties: bytes) -> str | None:
 
 def tags_code_of(properties: bytes) -> int:
     """Of the tag in a property string; 0 without one."""
+    if properties.find(_TAG) < 0:
+        return 0
     tag = tag_of(properties)
     return tags_code(tag) if tag else 0
 

@@ -4,7 +4,6 @@ A record that does not fit what is left of a file goes to the next one; a blank 
 One piece of bytes per file comes out.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from popmq_common.errors import BadRequest
@@ -25,33 +24,32 @@ class Batch:
         self._segment_bytes = segment_bytes
         self._file_end = log_end - log_end % segment_bytes + segment_bytes
         self._piece_start = log_end
-        self._parts: list[bytes] = []
+        self.parts: list[bytes] = []
+        """The records of this file, each in pieces."""
         self._done: list[Piece] = []
 
     def place(self, size_bytes: int) -> int:
-        """Where a record of this size goes. Raises `BadRequest` if no file can hold it."""
-        if self.end + size_bytes + rec.BLANK_BYTES > self._file_end:
+        """Where a record of this size goes: its pieces come next into `parts`. Raises
+        `BadRequest` if no file can hold it."""
+        log_offset = self.end
+        if log_offset + size_bytes + rec.BLANK_BYTES > self._file_end:
             if size_bytes + rec.BLANK_BYTES > self._segment_bytes:
                 raise BadRequest(
                     reason=f"a record of {size_bytes} bytes does not fit in a file of "
                     f"segment_bytes={self._segment_bytes}"
                 )
-            self._parts.append(rec.blank(self._file_end - self.end))
+            self.parts.append(rec.blank(self._file_end - log_offset))
             self._close_piece()
-            self.end = self._piece_start = self._file_end
+            log_offset = self._piece_start = self._file_end
             self._file_end += self._segment_bytes
-        return self.end
-
-    def add(self, record: Sequence[bytes], size_bytes: int) -> None:
-        """The record, in pieces, at the place that `place` gave."""
-        self._parts += record
-        self.end += size_bytes
+        self.end = log_offset + size_bytes
+        return log_offset
 
     def pieces(self) -> list[Piece]:
         self._close_piece()
         return self._done
 
     def _close_piece(self) -> None:
-        if self._parts:
-            self._done.append(Piece(self._piece_start, b"".join(self._parts)))
-            self._parts = []
+        if self.parts:
+            self._done.append(Piece(self._piece_start, b"".join(self.parts)))
+            self.parts = []

@@ -110,7 +110,8 @@ def place(
     ) = draft
     size = rec.size_bytes(topic, body, properties, born_host, store_host)
     log_offset = batch.place(size)
-    record = rec.pack(
+    batch.parts += rec.pack(
+        size,
         topic,
         queue_id,
         queue_offset,
@@ -126,6 +127,5 @@ def place(
         tries,
         prepared_offset,
     )
-    batch.add(record, size)
     fields = (log_offset, log_offset + size, queue_offset)
     return tuple.__new__(Appended, fields)  # half the time of Appended(…)

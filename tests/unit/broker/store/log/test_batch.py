@@ -11,7 +11,7 @@ def placed(batch: Batch, *sizes: int) -> list[int]:
     places = []
     for size in sizes:
         places.append(batch.place(size))
-        batch.add([b"r" * size], size)
+        batch.parts.append(b"r" * size)
     return places
 
 

@@ -50,7 +50,7 @@ def append(log: CommitLog, count: int) -> list[int]:
             store_host=hosts.LOCAL,
             reconsume_times=0,
         )
-        batch.add([rec.encode(record)], SIZE)
+        batch.parts.append(rec.encode(record))
     log.append(batch)
     return places
 
