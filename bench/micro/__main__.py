@@ -1,4 +1,4 @@
-"""Two source trees beside each other: CPU time per message, in turns, so that luck is shared.
+"""Source trees beside each other: CPU time per message, or the instructions that it takes.
 
 PYTHONPATH=bench python -m micro --before /another/clone [--rounds 9] [--only 'send 32']
 """
@@ -10,6 +10,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 from statistics import median
+
+from micro.instructions import Counter, is_installed
 
 HERE = Path(__file__).parents[2]
 PARTS = (
@@ -36,35 +38,48 @@ NAMES = (
 class Side:
     """A worker over one source tree."""
 
-    def __init__(self, tree: Path, name: str) -> None:
+    def __init__(self, tree: Path, name: str, counter: Counter | None = None) -> None:
+        """`counter`: a round's instructions are counted, not its time taken."""
         parts = (
             [str(tree / part) for part in PARTS] if (tree / "services").is_dir() else [str(tree)]
         )
         path = os.pathsep.join([*parts, str(HERE / "bench")])
+        self._counter = counter
+        python = counter.command if counter else (sys.executable,)
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "micro.worker", name],
-            env={**os.environ, "PYTHONPATH": path},
+            [*python, "-m", "micro.worker", name],
+            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
         )
         self.seen: list[float] = []
 
-    def round(self, count: int) -> float:
+    def begin(self, count: int) -> None:
         assert self._process.stdin is not None
-        assert self._process.stdout is not None
         self._process.stdin.write(f"{count}\n")
         self._process.stdin.flush()
-        return float(self._process.stdout.readline())
+
+    def end(self, count: int) -> float:
+        """Microseconds, or instructions, of one of `count` messages."""
+        assert self._process.stdout is not None
+        took_us = float(self._process.stdout.readline())
+        return self._counter.last() / count if self._counter else took_us
+
+    def round(self, count: int) -> float:
+        self.begin(count)
+        return self.end(count)
 
     def close(self) -> None:
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(40)
+        if self._counter:
+            self._counter.close()
 
 
 def compare(name: str, trees: Sequence[Path], rounds: int, count: int) -> list[list[float]]:
-    """Microseconds per message, a list for each tree."""
+    """Microseconds per message, a list for each tree; in turns, so that luck is shared."""
     sides = [Side(tree, name) for tree in trees]
     try:
         for side in sides:
@@ -78,6 +93,20 @@ def compare(name: str, trees: Sequence[Path], rounds: int, count: int) -> list[l
     return [side.seen for side in sides]
 
 
+def count_instructions(name: str, trees: Sequence[Path], count: int) -> list[float]:
+    """Instructions per message, of each tree; all at once, for they do not hurt each other."""
+    sides = [Side(tree, name, Counter()) for tree in trees]
+    try:
+        for _ in ("warms up", "is measured"):
+            for side in sides:
+                side.begin(count)
+            counted = [side.end(count) for side in sides]
+    finally:
+        for side in sides:
+            side.close()
+    return counted
+
+
 def main() -> None:
     made = argparse.ArgumentParser(prog="micro", description="CPU time per message.")
     made.add_argument(
@@ -86,14 +115,28 @@ def main() -> None:
     made.add_argument("--rounds", type=int, default=9)
     made.add_argument("--count", type=int, default=6_400, help="messages of a round")
     made.add_argument("--only", default="", help="cases whose names contain this")
+    made.add_argument(
+        "--instructions",
+        action="store_true",
+        help="count instructions with valgrind, a minute or two for each case of servers",
+    )
     options = made.parse_args()
+    if options.instructions and not is_installed():
+        made.error("--instructions needs valgrind (apt-get install valgrind)")
     trees = [*options.before, HERE]
-    print(f"{'µs of CPU per message':26}" + "".join(f"{t.name:>20}" for t in trees))
-    for name in NAMES:
-        if options.only in name:
+    names = [name for name in NAMES if options.only in name]
+    what = "instructions per message" if options.instructions else "µs of CPU per message"
+    print(f"{what:26}" + "".join(f"{t.name:>20}" for t in trees))
+    for name in names:
+        if not options.instructions:
             seen = compare(name, trees, options.rounds, options.count)
             figures = [f"{min(one):.2f} / {median(one):.2f}" for one in seen]
-            print(f"{name:26}" + "".join(f"{f:>20}" for f in figures), flush=True)
+        elif not name.startswith("sdk"):  # those wait for a server
+            counted = count_instructions(name, trees, options.count)
+            figures = [f"{one:,.0f} ({one / counted[0]:.3f})" for one in counted]
+        else:
+            continue
+        print(f"{name:26}" + "".join(f"{f:>20}" for f in figures), flush=True)
 
 
 if __name__ == "__main__":

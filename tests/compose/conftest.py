@@ -55,7 +55,7 @@ def named_apart(patch: pytest.MonkeyPatch) -> None:
     for part in ("", "BALANCER_", "ALERTMANAGER_", "PIPELINES_"):
         name = f"POPMQ_{part}IMAGE"
         patch.setenv(name, name.lower().replace("_", "-").replace("image", "test"))
-    for name in ("POPMQ_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT"):
+    for name in ("POPMQ_PORT", "POPMQ_CONSOLE_PORT", "PROMETHEUS_PORT", "ALERTMANAGER_PORT"):
         patch.setenv(name, str(free_port()))
     # a connection for each client, as if each were a process: gRPC shares them within one
     patch.setattr(endpoints, "OPTIONS", [*endpoints.OPTIONS, OWN_CONNECTION])
