@@ -367,8 +367,8 @@ compiled: .venv-compiled/.ready #: hot modules as C extensions, in .venv-compile
 	.venv-compiled/bin/pytest -q -n 2 --ignore tests/unit/pipelines tests/unit tests/property tests/scenarios
 
 BEFORE ?=
-micro: setup #: CPU time per message of the parts, beside another clone (BEFORE= ONLY=)
-	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)')
+micro: setup #: CPU time per message of the parts, or instructions, beside another clone (BEFORE= ONLY= INSTRUCTIONS=1)
+	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)') $(if $(INSTRUCTIONS),--instructions)
 
 .venv-proto/.ready: pyproject.toml
 	$(PYTHON) -m venv .venv-proto

@@ -195,9 +195,10 @@ class BrokerLink:
                 self._deadlines.end(reply.id)
                 outcome = outcome_of(reply)
                 on_reply(outcome)
-                if isinstance(outcome, NotPrimary):
+                if outcome is not reply and isinstance(outcome, NotPrimary):
                     self._leave(str(outcome))
-                self._close_when_done()
+                if self._stops:
+                    self._close_when_done()
                 continue
             waiter = self._waiting.get(reply.id)
             if waiter is not None and not waiter.done():

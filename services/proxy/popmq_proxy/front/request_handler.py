@@ -35,7 +35,7 @@ from popmq_proxy.front.grpc_wire import (
     percent_encoded,
 )
 from popmq_proxy.front.messages import Call, ClientGone, Messages
-from popmq_proxy.front.request_head import context_of, is_grpc
+from popmq_proxy.front.request_head import context_of, head_of, is_grpc
 from popmq_proxy.front.rpcs import Rpc, RpcKind, grpc_code
 from popmq_proxy.front.time_slices import TimeSlices
 from popmq_proxy.front.unary_fast_path import DeclinedRequest, UnaryFastPath
@@ -134,7 +134,8 @@ class RequestHandler:
         found = self._serving.get(scope["path"])
         if found is None:
             raise GrpcError(Code.UNIMPLEMENTED, f"there is no method {scope['path']}")
-        call = Call(scope, context_of(scope, headers), receive, send, self.budgets.request_buffer)
+        context = context_of(scope, head_of(scope))
+        call = Call(scope, context, receive, send, self.budgets.request_buffer)
         return *found, call
 
     async def _unary(self, rpc: Rpc, call: Call) -> None:

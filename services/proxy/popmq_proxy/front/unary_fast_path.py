@@ -17,7 +17,7 @@ from popmq_common.errors import PopMQError
 from popmq_proxy.front.client_budgets import Account, Accounts, ClientBudget
 from popmq_proxy.front.events import Event
 from popmq_proxy.front.grpc_wire import GrpcError, only_message
-from popmq_proxy.front.request_head import context_of, is_grpc
+from popmq_proxy.front.request_head import context_of, head_of
 from popmq_proxy.front.rpcs import Rpc
 from popmq_proxy.rpc.shared.context import CallContext
 
@@ -127,12 +127,12 @@ class UnaryFastPath:
         message = only_message(body)
         if rpc is None or message is None or len(message) > self._request_bytes_max:
             return False
-        headers: dict[bytes, bytes] = scope["named"]
-        if scope["method"] != "POST" or not is_grpc(headers) or headers.get(b"te") != b"trailers":
+        head = head_of(scope)
+        if not head.is_call:
             return False
         budget, account = self._budget, caller.accounts.calls
         try:
-            context = context_of(scope, headers)
+            context = context_of(scope, head)
             late = context.deadline_s is not None and time.monotonic() >= context.deadline_s
             if late or not context.client_id or not budget.admits(account):
                 return False

@@ -111,6 +111,7 @@ class Streams(OpenStreams):
         else:
             scope = self._scope(stream_id, fields)
             if alike is not None:
+                scope["remembered"] = []
                 alike.prepared = dict(scope)
         stream = Stream(self, stream_id, scope)
         if reader.long_bytes:

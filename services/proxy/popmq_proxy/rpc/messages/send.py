@@ -240,7 +240,8 @@ class SendHandler:
     def _next_place(self, topic: str, found: TopicRoutes) -> Place:
         """Round robin over the queues of this process's own broker, or of all brokers that answer;
         the messages of one request stay together."""
-        queues = found.writable_at(self._upstream.own_broker) or found.writable
+        own = self._upstream.own_broker
+        queues = (found.writable_at(own) if own else None) or found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")
         turn = self._round_robin.next(topic)
@@ -311,10 +312,13 @@ def _results(outcome: Outcome, number: int) -> list[Result]:
     """Of so many records that went to a broker together."""
     if isinstance(outcome, PopMQError):
         return [(0, status_of(outcome), b"")] * number
-    told = outcome.send.queue_offsets
+    sent = outcome.send  # protobuf makes it anew each time
+    first = sent.queue_offset
+    if number == 1:
+        return [(first, OK, b"")]
+    told = sent.queue_offsets
     if told:  # some were stored by an earlier send
         return [(offset, OK, b"") for offset in told]
-    first = outcome.send.queue_offset
     return [(offset, OK, b"") for offset in range(first, first + number)]
 
 
