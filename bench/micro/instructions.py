@@ -44,7 +44,11 @@ class Counter:
         files = sorted(self._folder.glob("out.*"), key=lambda path: int(path.suffix[1:]))
         assert files
         assert len(files) % 2 == 0, files
-        (total,) = (line.split()[1] for line in files[-1].open() if line.startswith("totals:"))
+        (total,) = (
+            line.split()[1]
+            for line in files[-1].read_text().splitlines()
+            if line.startswith("totals:")
+        )
         return int(total)
 
     def close(self) -> None:
