@@ -66,6 +66,7 @@ MODULES = {
         "popmq_proxy/front/request_head.py",
     ],
     "services/broker": [
+        "popmq_broker/core/sends/known_sends.py",
         "popmq_broker/core/store/index.py",
         "popmq_broker/core/store/queue_entry.py",
         "popmq_broker/store/log/batch.py",

@@ -11,18 +11,22 @@ _SHORT: Final = [
     for number in range(_SHORT_MAX)
 ]
 """One and two bytes: the lengths of nearly all messages. Made once: 0.1 µs instead of 0.4 each."""
+_BEFORE_MORE: Final = [
+    bytes((number & 0x7F | 0x80, number >> 7 | 0x80)) for number in range(_SHORT_MAX)
+]
+"""The lowest 14 bits of what takes more, as offsets and call ids do: 0.2 µs instead of 0.4."""
 
 
 def varint(number: int) -> bytes:
     """`number` is not negative."""
     if number < _SHORT_MAX:
         return _SHORT[number]
-    out = bytearray()
-    while number > 0x7F:
-        out.append(number & 0x7F | 0x80)
-        number >>= 7
-    out.append(number)
-    return bytes(out)
+    out = _BEFORE_MORE[number & 0x3FFF]
+    number >>= 14
+    while number >= _SHORT_MAX:
+        out += _BEFORE_MORE[number & 0x3FFF]
+        number >>= 14
+    return out + _SHORT[number]
 
 
 def sized(tag: bytes, data: bytes) -> bytes:
