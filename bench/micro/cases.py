@@ -103,18 +103,19 @@ class Sending:
         return await _timed(self._front.ask, pieces, steps * self._each * self._at_once)
 
 
-async def _timed(ask: Callable[[bytes], Any], pieces: list[bytes], count: int) -> float:
-    mark()
+async def _timed(
+    ask: Callable[[bytes], Any], pieces: list[bytes], count: int, *, marked: bool = True
+) -> float:
+    """`marked`: its instructions can be counted too."""
+    if marked:
+        mark()
     began_s = time.process_time()
-    await _asked(ask, pieces)
-    took_s = time.process_time() - began_s
-    mark()
-    return took_s / count * 1e6
-
-
-async def _asked(ask: Callable[[bytes], Any], pieces: list[bytes]) -> None:
     for piece in pieces:
         await ask(piece)
+    took_s = time.process_time() - began_s
+    if marked:
+        mark()
+    return took_s / count * 1e6
 
 
 class Storing:
@@ -178,21 +179,15 @@ class Receiving:
             await front.ask(made.request("SendMessage", client.sends(32)))
         front.keep, front.answers = True, []
         asks = [made.request("ReceiveMessage", client.receive(32)) for _ in range(steps)]
-        received_us = 0.0
-        if self._acks:
-            await _asked(front.ask, asks)
-        else:
-            received_us = await _timed(front.ask, asks, steps * 32)
+        received_us = await _timed(front.ask, asks, steps * 32, marked=not self._acks)
         front.keep = False
         acks = [
             made.request("AckMessage", client.ack(part))
             for part in client.batches(b"".join(front.answers), 32)
         ]
         assert len(acks) == steps, (len(acks), steps)
-        if self._acks:
-            return await _timed(front.ask, acks, steps * 32)
-        await _asked(front.ask, acks)  # each round begins with nothing leased
-        return received_us
+        acked_us = await _timed(front.ask, acks, steps * 32, marked=self._acks)
+        return acked_us if self._acks else received_us
 
 
 def _lookup(topic: str) -> list[ns.QueueRoute]:
