@@ -10,7 +10,7 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from popmq_pipelines import audit_commands
+from popmq_pipelines import audit_commands, cluster_commands
 
 USAGE = audit_commands.USAGE
 CRASHED = 70  # no verdict at all; must not look like FAIL
@@ -37,6 +37,7 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("--out", type=Path, required=True, help="a new directory")
     export.add_argument("--snapshot-id", help="default: broker, time and end of the log")
     audit_commands.add_to(commands)
+    cluster_commands.add_to(commands)
     replicas = commands.add_parser(
         "replicas", help="compare the logs of a broker's replicas, byte by byte"
     )
@@ -109,6 +110,7 @@ def _fail(text: str) -> int:
 
 COMMANDS: Final = {
     **audit_commands.COMMANDS,
+    **cluster_commands.COMMANDS,
     "export": _export,
     "replicas": _replicas,
     "show": _show,

@@ -106,12 +106,13 @@ def _report_options(parser: argparse.ArgumentParser) -> None:
 
 
 def _audit(options: argparse.Namespace) -> int:
-    from popmq_pipelines.jobs.audit_both_ends import FOLDER
+    from popmq_pipelines.jobs import audit_both_ends, report_cluster
     from popmq_pipelines.jobs.audit_brokers import audit_brokers
     from popmq_pipelines.tables import session
 
-    if any(path.name == FOLDER for path in options.data_dirs):
-        return _fail(f"a data directory is named {FOLDER}; that is where the counts' report goes")
+    for taken in (audit_both_ends.FOLDER, report_cluster.FOLDER):
+        if any(path.name == taken for path in options.data_dirs):
+            return _fail(f"a data directory is named {taken}; a report of that name goes there")
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
         return _fail("two data directories have the same last name: it is the broker's")
     with ExitStack() as stack:

@@ -6,6 +6,8 @@ from collections import Counter
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from popmq_broker.core.catalog import catalog
+from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import OffsetTable, QueueKey
 from popmq_broker.core.leases import checkpoint as ck
@@ -134,6 +136,15 @@ class LogWriter:
         copied = self.copy(body, topic)
         self.ack(lease, queue_offset, expired=True)
         return copied
+
+    def owner(self, kind: str, name: str, owner: str) -> None:
+        """A topic or group is changed, and is this owner's from here on."""
+        config = TopicConfig(name=name, read_queues=1, write_queues=1)
+        change = catalog.topic(config) if kind == "topic" else catalog.group(GroupConfig(name=name))
+        said = json.loads(catalog.encode(change))
+        said["v"]["attributes"]["popmq.owner"] = owner
+        body = json.dumps(said).encode()
+        self._append(names.CATALOG_TOPIC, 0, body, {properties.TAGS: kind})
 
     def pass_time(self, ms: int) -> None:
         """And one more message, so that the log ends that much later."""

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 
-LINES_MAX = 220
+LINES_MAX = 230
 SEND_FILES_MAX = 21
 FOUND_AMONG = 8
 """A question's words are found in the path and docstring of its file, and of few others."""

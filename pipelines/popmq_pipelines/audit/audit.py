@@ -81,7 +81,9 @@ class Audit:
     gaps: DataFrame
     duplicates: DataFrame
     balance: DataFrame
-    latency: DataFrame
+    arrivals: DataFrame
+    settled: DataFrame
+    """Both small, and as `latency` makes them: three tables are made of them."""
     revive: DataFrame
 
 
@@ -143,7 +145,8 @@ def audit(evidence: Evidence, seen: QueueTables, states: DataFrame, rules: Rules
         gaps=_judged(of, _gaps(of, seen, states, lone, rules)),
         duplicates=_judged(of, _duplicates(of, seen, states)),
         balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
-        latency=latency.latency(newest, latency.journal(of.index)),
+        arrivals=latency.arrivals(seen.unique, kept_from=rules.kept_from),
+        settled=latency.settled(newest, latency.journal(of.index)),
         wakes=epochs.placed(waits.wakes(of.waits, of.told.since), of.spans, of.known),
         revive=summary.revive(
             summary.revive_ends(of.spans),

@@ -1,11 +1,14 @@
-"""How long messages took, per group, topic and minute in which they were stored.
+"""How long messages took, and how many were stored, per topic and minute in which they were stored.
 
+    born to store        from the client until they were on the log; of all messages of a topic
     store to delivery    until they were first handed out
     delivery to ack      from there until their ack was on the log
     store to ack         both
 
-Only messages that are acked count. Times are sorted into bins whose width is at most a 32nd of
-their times, and a quantile is the lower edge of its bin, so the tables add up without their rows.
+The last three are per group, and only messages that are acked count. A copy for redelivery is a
+message of its own, stored when it was made, with a later `attempt`. Times are sorted into bins
+whose width is at most a 32nd of their times, and a quantile is the lower edge of its bin, so the
+tables add up without their rows.
 """
 
 from typing import Final
@@ -14,9 +17,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from popmq_common.records.names import REVIVE_PREFIX
+from popmq_pipelines.frames.partitioning import union
 from popmq_pipelines.snapshot.columns import names
 
 MINUTE_MS: Final = 60_000
+BORN_TO_STORE: Final = "born to store"
 STORE_TO_DELIVERY: Final = "store to delivery"
 DELIVERY_TO_ACK: Final = "delivery to ack"
 STORE_TO_ACK: Final = "store to ack"
@@ -36,8 +41,30 @@ def journal(index: DataFrame) -> DataFrame:
     )
 
 
-def latency(newest: DataFrame, journal: DataFrame) -> DataFrame:
-    """`newest`: each message's newest lease, with its `epoch`. Contract: recon_latency, and it."""
+def arrivals(messages: DataFrame, *, kept_from: int) -> DataFrame:
+    """What was stored, with its `epoch`, by minute and by how long it took to get there. `messages`:
+    one per place. Small. Contract: epoch, topic, minute_ms, bin_ms, stored, stored_bytes."""
+    stored_ms = F.col("store_timestamp_ms")
+    took_ms = F.greatest(stored_ms - F.col("born_timestamp_ms"), F.lit(0))
+    return (
+        messages.where(F.col("log_offset") >= F.lit(kept_from))
+        .groupBy("epoch", "topic", minute(stored_ms).alias("minute_ms"), _bin(took_ms).alias("bin_ms"))
+        .agg(F.count("*").alias("stored"), F.sum("size_bytes").alias("stored_bytes"))
+    )
+
+
+def traffic(arrivals: DataFrame) -> DataFrame:
+    """Contract: recon_traffic, and the epoch."""
+    return (
+        arrivals.groupBy("epoch", "topic", "minute_ms")
+        .agg(F.sum("stored").alias("stored"), F.sum("stored_bytes").alias("stored_bytes"))
+        .select(*names("recon_traffic"), "epoch")
+    )
+
+
+def settled(newest: DataFrame, journal: DataFrame) -> DataFrame:
+    """How long acked messages took, with their `epoch`, by minute and attempt. `newest`: each
+    message's newest lease. Contract: `_OF`, attempt, bin_ms, bin_count."""
     known = F.col("stored_ms").isNotNull() & (F.col("state") == "acked")
     first, stored, ended = F.col("first_pop_ms"), F.col("stored_ms"), F.col("ended_ms")
     spans = F.array(
@@ -45,24 +72,49 @@ def latency(newest: DataFrame, journal: DataFrame) -> DataFrame:
         _span(DELIVERY_TO_ACK, ended - first),
         _span(STORE_TO_ACK, ended - stored),
     )
+    of = ["epoch", "topic", "consumer_group"]
     timed = (
         newest.where(known)
-        .select("epoch", "topic", "consumer_group", "stored_ms", "first_pop_ms", "ended_at")
+        .select(*of, "stored_ms", "first_pop_ms", "ended_at", "counted_attempts")
         .join(journal, on="ended_at", how="inner")
         .select(
-            "epoch",
-            "topic",
-            "consumer_group",
+            *of,
             minute(stored).alias("minute_ms"),
+            (F.col("counted_attempts") + 1).alias("attempt"),
             F.explode(spans).alias("one"),
         )
     )
-    bins = (
-        timed.select("epoch", "topic", "consumer_group", "minute_ms", "one.span", "one.bin_ms")
-        .groupBy(*_OF, "bin_ms")
+    return (
+        timed.select(*of, "minute_ms", "attempt", "one.span", "one.bin_ms")
+        .groupBy(*_OF, "attempt", "bin_ms")
         .agg(F.count("*").alias("bin_count"))
     )
+
+
+def latency(settled: DataFrame) -> DataFrame:
+    """Contract: recon_latency, and the epoch."""
+    bins = settled.groupBy(*_OF, "bin_ms").agg(F.sum("bin_count").alias("bin_count"))
     return _quantiles(bins)
+
+
+def times(settled: DataFrame, arrivals: DataFrame) -> DataFrame:
+    """Contract: recon_times, and the epoch."""
+    of_topics = arrivals.select(
+        "epoch",
+        "topic",
+        F.lit("").alias("consumer_group"),
+        F.lit(BORN_TO_STORE).alias("span"),
+        F.lit(0).alias("attempt"),
+        "bin_ms",
+        F.col("stored").alias("bin_count"),
+    )
+    of_groups = settled.select(of_topics.columns)
+    return (
+        union(of_groups, of_topics)
+        .groupBy("epoch", "topic", "consumer_group", "span", "attempt", "bin_ms")
+        .agg(F.sum("bin_count").alias("message_count"))
+        .select(*names("recon_times"), "epoch")
+    )
 
 
 def _span(name: str, took_ms: Column) -> Column:

@@ -1,4 +1,4 @@
-"""Settings of groups and counts of clients, from the topics that brokers keep for themselves."""
+"""Settings of groups, owners and counts of clients, from the topics that brokers keep for themselves."""
 
 from typing import Final
 
@@ -32,6 +32,17 @@ def group_settings(records: DataFrame) -> DataFrame:
         f.when(~is_deleted, hand_outs).alias("max_hand_outs"),
         attribute("consume.from").alias("consume_from"),
         said(".groupRetryPolicy").alias("retry_policy"),
+    )
+
+
+def owners(records: DataFrame) -> DataFrame:
+    kind = f.col("properties")["TAGS"]
+    owner = f.get_json_object("body", "$.v.attributes['popmq.owner']")
+    return records.where((f.col("topic") == CATALOG_TOPIC) & kind.isin("topic", "group")).select(
+        "*",
+        kind.alias("kind"),
+        f.get_json_object("body", "$.n").alias("name"),
+        f.nullif(owner, f.lit("")).alias("owner"),
     )
 
 

@@ -57,6 +57,7 @@ def tables(records: DataFrame) -> dict[str, DataFrame]:
         "retry_index": _retry_index(records),
         "dlq_index": _dlq_index(records),
         "group_settings": inner_topics.group_settings(records),
+        "owners": inner_topics.owners(records),
         "client_reports": inner_topics.client_reports(records),
         "client_counts": inner_topics.client_counts(records),
         "redrives": _redrives(records),

@@ -97,13 +97,27 @@ def _dead_letter(record: Record, properties: Mapping[str, str]) -> tuple[str, Ro
 
 
 def _settings(record: Record, properties: Mapping[str, str]) -> Rows:
-    if properties.get(names.TAGS) != catalog.CatalogKind.GROUP:
+    kind = properties.get(names.TAGS)
+    if kind not in (catalog.CatalogKind.GROUP, catalog.CatalogKind.TOPIC):
         return []
     change = catalog.decode(record.body, where=f"{record.topic} at {record.log_offset}")
-    there = change.value
     place = (record.log_offset, record.store_timestamp_ms)
+    owners: Rows = [("owners", (kind, change.name, _owner(record), *place))]
+    if kind == catalog.CatalogKind.TOPIC:
+        return owners
+    return [*owners, ("group_settings", _group(change, place))]
+
+
+def _owner(record: Record) -> str | None:
+    """By the attribute alone, which whoever wrote the record may have put there."""
+    said = json.loads(record.body).get("v") or {}
+    return (said.get("attributes") or {}).get("popmq.owner") or None
+
+
+def _group(change: catalog.Change, place: Row) -> Row:
+    there = change.value
     if not isinstance(there, GroupConfig):
-        return [("group_settings", (change.name, True, *(None,) * 5, *place))]
+        return (change.name, True, *(None,) * 5, *place)
     told = (
         there.fifo,
         there.max_attempts,
@@ -111,7 +125,7 @@ def _settings(record: Record, properties: Mapping[str, str]) -> Rows:
         there.consume_from.value,
         json.dumps(to_json(there.retry_policy), separators=(",", ":")),
     )
-    return [("group_settings", (change.name, False, *told, *place))]
+    return (change.name, False, *told, *place)
 
 
 def _counts(record: Record) -> Rows:

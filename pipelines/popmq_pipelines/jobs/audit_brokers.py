@@ -5,6 +5,7 @@
     OUT/BROKER.prom          figures
     OUT/both-ends/report/…, OUT/both-ends.prom
                              the counts of clients, held against all of them (audit_both_ends.py)
+    OUT/cluster/…            one report of all of these (report_cluster.py)
 
 BROKER is the last part of a data directory's name. A broker that cannot be read, or was audited
 before and is not asked about any more, is INCOMPLETE: what it said last is not repeated.
@@ -22,10 +23,12 @@ from typing import Final
 from pyspark.sql import SparkSession
 
 from popmq_pipelines.audit.verdict import AuditVerdict, Report
+from popmq_pipelines.cluster import cluster_text
 from popmq_pipelines.export.snapshot_writer import CannotExport, export
 from popmq_pipelines.jobs import audit_both_ends
 from popmq_pipelines.jobs.backfill import backfill
 from popmq_pipelines.jobs.compact import compact
+from popmq_pipelines.jobs.report_cluster import report_cluster
 from popmq_pipelines.report.publish import ReportTargets, publish
 from popmq_pipelines.snapshot import manifest as manifests
 from popmq_pipelines.snapshot.manifest import NoSnapshot
@@ -78,6 +81,7 @@ def audit_brokers(
     elif (out / audit_both_ends.FOLDER).exists():
         why = "not every broker could be read"
         codes.append(_tell_both_ends(audit_both_ends.not_read(why), out))
+    codes.append(_tell_cluster(out))
     return next(code for code in ORDER if code in codes or code == 0)
 
 
@@ -125,6 +129,16 @@ def _both_ends(spark: SparkSession, out: Path, snapshots: Sequence[Path], skew_m
 
 def _tell_both_ends(report: Report, out: Path) -> int:
     return _tell(report, out, out, audit_both_ends.FOLDER)
+
+
+def _tell_cluster(out: Path) -> int:
+    try:
+        report = report_cluster(out, time.time_ns() // 1_000_000)
+    except Exception:
+        traceback.print_exc()
+        return CRASHED
+    print(f"\n{cluster_text.text(report)}", flush=True)
+    return report.verdict.exit_code
 
 
 def _unread(out: Path, broker: str, why: str) -> int:

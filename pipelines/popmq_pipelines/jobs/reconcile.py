@@ -9,7 +9,7 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import overview
+from popmq_pipelines.audit import latency, overview
 from popmq_pipelines.audit.audit import (
     Audit,
     audit,
@@ -131,6 +131,11 @@ def _judge(
         seen = look_at_queues(evidence, runs)
         states = kept("states", lease_states(evidence, seen, rules))
         found = audit(evidence, seen, states, rules)
+        found = replace(
+            found,
+            arrivals=kept("arrivals", found.arrivals),
+            settled=kept("settled", found.settled),
+        )
         _write(out, ledger, found)
         ledger = _closed(out, ledger, states, found)
         told = report(spark, snapshot, out, ledger, evidence.messages, states)
@@ -147,7 +152,10 @@ def _write(out: Path, ledger: Ledger, found: Audit) -> None:
     results.write(out, "recon_gaps", found.gaps, targets)
     results.write(out, "recon_duplicates", found.duplicates, targets)
     results.write(out, "recon_balance", found.balance, targets)
-    results.write(out, "recon_latency", found.latency, targets)
+    results.write(out, "recon_latency", latency.latency(found.settled), targets)
+    times = latency.times(found.settled, found.arrivals)
+    results.write(out, "recon_times", times, targets)
+    results.write(out, "recon_traffic", latency.traffic(found.arrivals), targets)
     results.write_run(out, "recon_revive", found.revive, epoch.snapshot_id)
 
 

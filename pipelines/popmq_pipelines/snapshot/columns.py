@@ -17,6 +17,8 @@ A snapshot (written by `export`, one Parquet file each):
     dlq_index         one row per dead letter, and why
     group_settings    one row per change of a group's settings, and per time they are written again;
                       they hold for all that lies behind it, until the next one
+    owners            one row per change of a topic or group, and per time they are written again:
+                      whose it is from there on. `kind`: topic, group
     client_reports    one row per report of what a client has counted
     client_counts     one row per outcome, topic, group and minute of such a report
     redrives          one row per dead letter that was sent again
@@ -42,7 +44,10 @@ that this snapshot brought, which is its epoch; later snapshots may open it agai
                           are open, and how many were made since the run before
     recon_balance         per group, topic and minute in which the messages were stored:
                           stored = acked … not_leased; then why messages were handed out again
-    recon_latency         per group, topic, minute and span (see `transforms.latency`)
+    recon_latency         per group, topic, minute and span (see `audit.latency`)
+    recon_times           the same as distributions: per group, topic, span and attempt, how many
+                          messages took `bin_ms` or a little longer. `born to store` has no group
+    recon_traffic         per topic and minute, how much was stored
     recon_run             the verdict of the run on this snapshot, and what it rests on
 
 Types are Spark's simple names. Times are milliseconds since 1970, `*_offset` count from 0;
@@ -181,6 +186,13 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("log_offset", "bigint"),
         Column("store_timestamp_ms", "bigint"),
     ),
+    "owners": (
+        Column("kind", "string"),
+        Column("name", "string"),
+        Column("owner", "string", nullable=True),  # none: nobody's, or it was deleted
+        Column("log_offset", "bigint"),
+        Column("store_timestamp_ms", "bigint"),
+    ),
     "client_reports": (
         Column("client_id", "string"),
         Column("id_prefix", "string"),
@@ -261,7 +273,7 @@ SNAPSHOT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
 }
 
 ADDED_TABLES: Final = frozenset(
-    {"passes", "queue_faults", "group_settings", "client_reports", "client_counts"}
+    {"passes", "queue_faults", "group_settings", "owners", "client_reports", "client_counts"}
 )
 """Older versions do not write them: where a manifest does not name one, it has no rows."""
 
@@ -331,6 +343,20 @@ AUDIT_TABLES: Final[Mapping[str, tuple[Column, ...]]] = {
         Column("p90_ms", "bigint"),
         Column("p99_ms", "bigint"),
         Column("max_ms", "bigint"),
+    ),
+    "recon_times": (
+        Column("topic", "string"),
+        Column("consumer_group", "string"),
+        Column("span", "string"),
+        Column("attempt", "int"),
+        Column("bin_ms", "bigint"),
+        Column("message_count", "bigint"),
+    ),
+    "recon_traffic": (
+        Column("topic", "string"),
+        Column("minute_ms", "bigint"),
+        Column("stored", "bigint"),
+        Column("stored_bytes", "bigint"),
     ),
     "recon_run": (
         Column("verdict", "string"),

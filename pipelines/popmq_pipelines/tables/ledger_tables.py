@@ -20,6 +20,7 @@ KEPT: Final = (
     "position_moves",
     "passes",
     "group_settings",
+    "owners",
     "timer_index",
     "timer_ends",
     "half_messages",

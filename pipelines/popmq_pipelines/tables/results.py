@@ -34,6 +34,8 @@ ORDER: Final[Mapping[str, list[str]]] = {
     "recon_revive": ["queue_id"],
     "recon_balance": ["topic", "consumer_group", "minute_ms"],
     "recon_latency": ["topic", "consumer_group", "minute_ms", "span"],
+    "recon_times": ["topic", "consumer_group", "span", "attempt", "bin_ms"],
+    "recon_traffic": ["topic", "minute_ms"],
     "recon_run": ["verdict"],
 }
 """What makes a row of the table different from all others."""

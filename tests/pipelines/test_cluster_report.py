@@ -1,0 +1,144 @@
+"""One report of all brokers: made by `audit`, made again without Spark, and what it says."""
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from harness.audit import LONG_MS, healthy
+from harness.log_writer import GROUP, TOPIC, LogWriter
+from pyspark.sql import SparkSession
+
+from popmq_pipelines.__main__ import main
+from popmq_pipelines.jobs.audit_brokers import CRASHED, audit_brokers
+from popmq_pipelines.jobs.reconcile import GRACE_MS
+
+pytestmark = [
+    pytest.mark.pipelines,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("few_rows"),
+]
+Audit = Callable[[], int]
+
+
+@pytest.fixture
+def logs(tmp_path: Path) -> tuple[LogWriter, LogWriter]:
+    """Of two brokers with the same topic and group, whose owners the first one knows."""
+    found = (LogWriter(tmp_path / "broker-a"), LogWriter(tmp_path / "broker-b"))
+    found[0].owner("topic", TOPIC, "old")
+    found[0].owner("topic", TOPIC, "shop")
+    found[0].owner("group", GROUP, "money")
+    for log in found:
+        healthy(log)
+    return found
+
+
+@pytest.fixture
+def audit(spark: SparkSession, tmp_path: Path, logs: tuple[LogWriter, LogWriter]) -> Audit:
+    (tmp_path / "audit").mkdir()
+
+    def run() -> int:
+        dirs = [log.data_dir for log in logs]
+        return audit_brokers(
+            dirs, tmp_path / "audit", lambda _: spark, grace_ms=GRACE_MS, skew_ms=0
+        )
+
+    return run
+
+
+def told(tmp_path: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((tmp_path / "audit/cluster/cluster.json").read_text())
+    return found
+
+
+def test_two_healthy_brokers(
+    audit: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit() == 0
+    report = told(tmp_path)
+    assert (report["verdict"], report["problems"], report["steps"]) == ("PASS", [], [])
+    assert [one["looked_at"][0] for one in report["coverage"]] == [0, 0]
+    orders = {row["topic"]: row for row in report["groups"]}[TOPIC]
+    assert (orders["stored"], orders["owner"]) == (12, "money")
+    wanted = {"acked": 8, "in_flight": 2, "retried": 2}
+    assert {name: count for name, count in orders["counts"].items() if count} == wanted
+    owners = {row["owner"]: row for row in report["owners"]}
+    assert set(owners) == {"shop", "money", ""}  # nobody's is the topic `clock`
+    assert owners["shop"]["stored"] == 12
+    assert owners["shop"]["stored_bytes"] > 12 * 100
+    assert owners["money"]["counts"]["acked"] == 8
+    attempts = {(row["span"], row["attempt"]): row for row in report["times"]}
+    assert attempts["store to ack", 1]["message_count"] == 8
+    assert attempts["born to store", 0]["max_ms"] == 0
+    page = (tmp_path / "audit/cluster/report.html").read_text()
+    assert "This is the first report." in page
+    assert "PASS: all brokers." in capsys.readouterr().out
+
+
+def test_the_second_report_tells_what_is_new_and_what_to_do(
+    audit: Audit, logs: tuple[LogWriter, LogWriter], tmp_path: Path
+) -> None:
+    assert audit() == 0
+    held = logs[1].pop(logs[1].send("held"))
+    logs[1].pass_time(LONG_MS)
+    logs[1].save_offsets()
+    assert audit() == 1
+    report = told(tmp_path)
+    assert report["verdict"] == "FAIL"
+    assert report["changes"][:3] == [
+        "The verdict was PASS and is FAIL.",
+        "broker-b: PASS before, FAIL now.",
+        f"2 new: lease overdue, {TOPIC}, {GROUP}.",
+    ]
+    (step,) = report["steps"]
+    assert step[1] == ["lease overdue"]
+    with open(tmp_path / "audit/cluster/findings.csv", newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [(row["broker"], row["kind"], row["owner"]) for row in rows] == [
+        ("broker-b", "lease overdue", "money")
+    ] * 2
+    assert str(held.offsets[0]) in {row["queue_offset"] for row in rows}
+    page = (tmp_path / "audit/cluster/report.html").read_text()
+    assert "lease overdue" in page
+    assert 'href="findings.csv"' in page
+
+
+def test_it_is_made_again_without_spark(
+    audit: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit() == 0
+    before = told(tmp_path)
+    capsys.readouterr()
+    assert main(["cluster", "--out", str(tmp_path / "audit"), "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report == told(tmp_path)
+    assert (report["before_ms"], report["changes"]) == (before["made_ms"], [])
+    for name in ("verdict", "coverage", "owners", "topics", "groups", "times", "minutes"):
+        assert report[name] == before[name], name
+
+
+def test_a_broker_whose_audit_cannot_be_read_makes_it_incomplete(
+    audit: Audit, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert audit() == 0
+    (tmp_path / "audit/broker-a/report/report.json").write_text("{")
+    assert main(["cluster", "--out", str(tmp_path / "audit")]) == 4
+    assert "broker-a: " in capsys.readouterr().out
+    assert [one["broker"] for one in told(tmp_path)["coverage"]] == ["broker-b"]
+
+
+def test_without_an_audit_there_is_nothing_to_report(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["cluster", "--out", str(tmp_path)]) == 2
+    assert "popmq-pipelines audit --out" in capsys.readouterr().err
+
+
+def test_a_report_that_crashes_is_no_verdict(audit: Audit, tmp_path: Path) -> None:
+    assert audit() == 0
+    page = tmp_path / "audit/cluster/report.html"
+    page.unlink()
+    page.mkdir()  # cannot be replaced by a file
+    assert audit() == CRASHED
