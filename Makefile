@@ -366,6 +366,17 @@ compiled: .venv-compiled/.ready #: hot modules as C extensions, in .venv-compile
 	.venv-compiled/bin/python -c 'import popmq_common.link.protowire as it; assert it.__file__.endswith(".so"), it'
 	.venv-compiled/bin/pytest -q -n 2 --ignore tests/unit/pipelines tests/unit tests/property tests/scenarios
 
+.PHONY: wheels
+wheels: setup #: dist/ gets the pure wheel and one with compiled modules for this Python; each is installed anew and tried
+	rm -rf dist
+	$(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	POPMQ_COMPILE=1 $(BIN)/pip wheel --quiet --no-deps --wheel-dir dist .
+	@for wheel in dist/*.whl; do \
+	  echo $$wheel; rm -rf .venv-wheel; $(PYTHON) -m venv .venv-wheel; \
+	  .venv-wheel/bin/pip install --quiet "$$wheel[server]" && .venv-wheel/bin/popmq quickstart || exit 1; \
+	done
+	rm -rf .venv-wheel
+
 BEFORE ?=
 micro: setup #: CPU time per message of the parts, or instructions, beside another clone (BEFORE= ONLY= INSTRUCTIONS=1)
 	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)') $(if $(INSTRUCTIONS),--instructions)
@@ -415,4 +426,4 @@ docs-site: .venv-site/.ready #> the documentation as a site, in build/site; fail
 	NO_MKDOCS_2_WARNING=1 .venv-site/bin/mkdocs build
 
 clean: ## remove what the other commands made
-	rm -rf .server-python .venv .venv-bench .venv-peers .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules tests/compat/rust/target
+	rm -rf .server-python .venv .venv-bench .venv-peers .venv-proto .venv-compiled .venv-quickstart .venv-site .venv-wheel .venv-helm .venv-compat-python .rocketmq-e2e .mypy_cache .pytest_cache .ruff_cache build dist tests/compat/node/node_modules tests/compat/rust/target
