@@ -30,12 +30,17 @@ def epoch(number: int, log_from: int, log_end: int) -> Epoch:
 
 
 def broker(name: str, *epochs: Epoch, **told: Any) -> AuditedBroker:
-    report = {"verdict": AuditVerdict.PASS, "broker": name, "snapshot_id": "s", "as_of_ms": 1_000}
-    report |= {key: told.pop(key) for key in ("verdict", "finding_places", "problems") if key in told}
+    of_report = ("verdict", "finding_places", "problems")
+    report = {key: told.pop(key) for key in of_report if key in told}
     places = report.get("finding_places", ())
     report["finding_counts"] = {row["kind"]: row["finding_count"] for row in places}
     return AuditedBroker(
-        report=Report(**report),
+        report=Report(
+            **{"verdict": AuditVerdict.PASS, **report},
+            broker=name,
+            snapshot_id="s",
+            as_of_ms=1_000,
+        ),
         snapshot=Path("s"),
         ledger=Ledger(name, epochs or (epoch(1, 0, 100),)),
         **told,

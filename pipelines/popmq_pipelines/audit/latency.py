@@ -42,13 +42,15 @@ def journal(index: DataFrame) -> DataFrame:
 
 
 def arrivals(messages: DataFrame, *, kept_from: int) -> DataFrame:
-    """What was stored, with its `epoch`, by minute and by how long it took to get there. `messages`:
-    one per place. Small. Contract: epoch, topic, minute_ms, bin_ms, stored, stored_bytes."""
+    """What was stored, with its `epoch`, by minute and by how long it took to get there. Small.
+    `messages`: one per place. Contract: epoch, topic, minute_ms, bin_ms, stored, stored_bytes."""
     stored_ms = F.col("store_timestamp_ms")
     took_ms = F.greatest(stored_ms - F.col("born_timestamp_ms"), F.lit(0))
     return (
         messages.where(F.col("log_offset") >= F.lit(kept_from))
-        .groupBy("epoch", "topic", minute(stored_ms).alias("minute_ms"), _bin(took_ms).alias("bin_ms"))
+        .groupBy(
+            "epoch", "topic", minute(stored_ms).alias("minute_ms"), _bin(took_ms).alias("bin_ms")
+        )
         .agg(F.count("*").alias("stored"), F.sum("size_bytes").alias("stored_bytes"))
     )
 

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -27,7 +27,10 @@ BALANCE: Final = tuple(
     column.name for column in AUDIT_TABLES["recon_balance"] if column.kind == "bigint"
 )[1:]
 """The counts of recon_balance, without its minute."""
-class Traffic(NamedTuple):
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
     count: int = 0
     size_bytes: int = 0
 
@@ -103,7 +106,9 @@ class _Tables:
         for epoch in self.ledger.epochs:
             yield from _files(self.out / table / f"snapshot_id={epoch.snapshot_id}", columns)
 
-    def kept(self, table: str, columns: Sequence[str], epochs: Sequence[Epoch]) -> Iterator[pa.Table]:
+    def kept(
+        self, table: str, columns: Sequence[str], epochs: Sequence[Epoch]
+    ) -> Iterator[pa.Table]:
         """Of what the ledger keeps."""
         for epoch in epochs:
             yield from _files(self.out / "ledger" / f"{epoch.number:06}" / table, columns)

@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Final
 
 from popmq_pipelines.audit.verdict import AuditVerdict
@@ -28,9 +29,9 @@ OWNERS_SHOWN: Final = 8
 MEANING: Final[Mapping[AuditVerdict, str]] = {
     AuditVerdict.PASS: "Every message that was looked at is accounted for.",
     AuditVerdict.FAIL: "Messages are missing, out of place, or there twice.",
-    AuditVerdict.INCOMPLETE: "A part of the cluster could not be looked at, so there is no verdict.",
+    AuditVerdict.INCOMPLETE: "A part of the cluster could not be looked at: there is no verdict.",
 }
-Shown = Sequence[tuple[str, Mapping[str, Any], str]]
+Shown = Sequence[tuple[str, Mapping[str, Any], Path]]
 """Findings: broker, finding, where the snapshot lies."""
 
 
@@ -221,9 +222,7 @@ def _findings(report: ClusterReport, findings: Shown, csv_name: str) -> str:
         f"<li><b>{count:,}</b> {html.escape(kind)}</li>"
         for kind, count in report.finding_counts.items()
     )
-    rows = [
-        [broker, *cells(found), command(found, where)] for broker, found, where in findings
-    ]
+    rows = [[broker, *cells(found), command(found, where)] for broker, found, where in findings]
     shown = f"The first {len(rows):,} are shown; " if len(rows) < total else ""
     link = f'<a href="{html.escape(csv_name)}">{html.escape(csv_name)}</a>'
     heads = ["broker", *HEADINGS.values(), "what is known of it"]

@@ -1,10 +1,10 @@
-"""The audits of all brokers put together: one verdict, what it rests on, sums by owner, what changed.
+"""The audits of all brokers put together: a verdict, what it rests on, sums by owner, changes.
 
 Never leased are, of the messages that a topic has for a group:
 
     ready      at the group's position and behind it, or waiting in place
     skipped    passed without a reason: a finding
-    passed     the rest: left out by a filter, before the group's start, passed by a reset, or pulled
+    passed     the rest: left out by a filter, before the group's start, passed by a reset, pulled
 """
 
 from collections import Counter
@@ -194,15 +194,15 @@ def _owners(
     groups: Sequence[GroupSums],
     owners: Owners,
 ) -> list[OwnerSums]:
-    """Those with the most bytes first; topics that clients may use, and what groups take of them."""
+    """Those with the most bytes first. `topics`: those that clients may use."""
     minutes = _by_minute(audited)
     user_groups = [row for row in groups if is_user_topic(row.topic)]
     findings = Counter[str]()
     for one in audited:
-        for row in one.report.finding_places:
-            whose = owners.of_taken(row["topic"], row["consumer_group"] or "")
-            findings[whose] += row["finding_count"]
-    names = {row.owner for row in (*topics, *user_groups)} | set(findings)
+        for place in one.report.finding_places:
+            whose = owners.of_taken(place["topic"], place["consumer_group"] or "")
+            findings[whose] += place["finding_count"]
+    names = {row.owner for row in topics} | {row.owner for row in user_groups} | set(findings)
     found = []
     for name in names:
         own_topics = [row for row in topics if row.owner == name]

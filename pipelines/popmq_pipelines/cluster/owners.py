@@ -27,8 +27,7 @@ class Owners:
         return self.by_name.get((TOPIC, topic), NOBODY)
 
     def of_taken(self, topic: str, group: str) -> str:
-        """Of messages of a topic that a group takes: the group's, or if it is nobody's the topic's.
-        """
+        """Of messages that a group takes: the group's; if it is nobody's, the topic's."""
         return self.by_name.get((GROUP, group), NOBODY) or self.of_topic(topic)
 
 

@@ -62,9 +62,9 @@ def spread(
     bins = Counter[int]()
     for one in audited:
         for (whose, of_span, nth), counts in one.times.items():
-            if of_span == span and owner in (None, whose):
-                if attempt in (None, min(nth, ATTEMPTS_APART)):
-                    bins.update(counts)
+            of_these = owner in (None, whose) and attempt in (None, min(nth, ATTEMPTS_APART))
+            if of_span == span and of_these:
+                bins.update(counts)
     if not bins:
         return None
     octaves = Counter[int]()

@@ -1,4 +1,4 @@
-"""Settings of groups, owners and counts of clients, from the topics that brokers keep for themselves."""
+"""Settings of groups, owners, counts of clients: from the topics that brokers keep themselves."""
 
 from typing import Final
 

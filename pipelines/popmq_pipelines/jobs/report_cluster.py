@@ -1,8 +1,8 @@
 """One report of all brokers from what their audits left in OUT; no Spark.
 
-    OUT/cluster/cluster.json     the report; the next one tells what has changed since
-    OUT/cluster/report.html      as a page
-    OUT/cluster/findings.csv     all findings
+OUT/cluster/cluster.json     the report; the next one tells what has changed since
+OUT/cluster/report.html      as a page
+OUT/cluster/findings.csv     all findings
 """
 
 import json

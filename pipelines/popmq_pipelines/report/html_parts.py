@@ -1,7 +1,7 @@
-"""What pages of the audit have in common: the frame, tables that sort, the look. No server, no network.
+"""What pages of the audit have in common: the frame, tables that sort, the look.
 
-Everything that comes from a snapshot is escaped here. The only script sorts tables; without it a
-page says the same.
+They need no server and no network. Everything that comes from a snapshot is escaped here. The only
+script sorts tables; without it a page says the same.
 """
 
 import html
@@ -59,8 +59,9 @@ background:currentColor}
 .line6{stroke:#8b8b3a;color:#8b8b3a;fill:#8b8b3a}.line7{stroke:#b0679a;color:#b0679a;fill:#b0679a}
 .line8{stroke:#888;color:#888;fill:#888}polyline[class]{fill:none}
 td.figure,th.figure{text-align:right}details summary{cursor:pointer;font-weight:600}
-.bars{display:grid;grid-template-columns:max-content 1fr max-content;gap:.2rem .8rem;max-width:60rem;
-align-items:center}.bars i{display:block;height:1rem;background:var(--calm);min-width:2px}
+.bars{display:grid;gap:.2rem .8rem;max-width:60rem;align-items:center;
+grid-template-columns:max-content 1fr max-content}
+.bars i{display:block;height:1rem;background:var(--calm);min-width:2px}
 .bars i.bad{background:var(--bad)}.bars i.good{background:var(--good)}
 .charts{display:flex;flex-wrap:wrap;gap:0 2rem}.charts figure{flex:1 1 26rem;min-width:0}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem}

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from pathlib import Path
 
 from harness.audited_brokers import MINUTE, broker, made
 
@@ -27,7 +28,7 @@ def lively(minutes: int) -> AuditedBroker:
 
 def test_names_are_escaped() -> None:
     finding = {**dict.fromkeys(names("recon_gaps")), **SKIPPED, "queue_id": 0, "queue_offset": 7}
-    told = page(made(broker("<i>", **FAIL)), [("<i>", finding, "s")], "findings.csv")
+    told = page(made(broker("<i>", **FAIL)), [("<i>", finding, Path("s"))], "findings.csv")
     assert "<b>" not in told.replace("<b>3</b>", "")
     assert "<i>" not in told.replace("<i class", "")
     assert "&lt;b&gt;" in told
@@ -54,7 +55,9 @@ def test_a_pass_asks_for_nothing_and_names_no_file() -> None:
 
 
 def test_a_table_has_as_many_cells_as_heads() -> None:
-    told = page(made(lively(3), broker("broker-b", **FAIL)), [], "findings.csv")
+    finding = {**dict.fromkeys(names("recon_gaps")), **SKIPPED, "queue_id": 0, "queue_offset": 7}
+    brokers = made(lively(3), broker("broker-b", **FAIL))
+    told = page(brokers, [("broker-b", finding, Path("s"))], "findings.csv")
     tables = re.findall(r"<table>.*?</table>", told, re.DOTALL)
     assert len(tables) > 5
     for table in tables:

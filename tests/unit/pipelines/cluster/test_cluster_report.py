@@ -16,9 +16,12 @@ def balance(**counts: int) -> dict[tuple[str, str], Counter[str]]:
     return {TAKEN: Counter(counts)}
 
 
-FAIL = {"verdict": AuditVerdict.FAIL, "finding_places": [
-    {"kind": "skipped", "topic": "orders", "consumer_group": "billing", "finding_count": 3}
-]}
+FAIL = {
+    "verdict": AuditVerdict.FAIL,
+    "finding_places": [
+        {"kind": "skipped", "topic": "orders", "consumer_group": "billing", "finding_count": 3}
+    ],
+}
 UNREAD = {"verdict": AuditVerdict.INCOMPLETE, "problems": ["a disk"]}
 
 
