@@ -35,6 +35,7 @@ def broker(name: str, *epochs: Epoch, **told: Any) -> AuditedBroker:
     places = report.get("finding_places", ())
     report["finding_counts"] = {row["kind"]: row["finding_count"] for row in places}
     return AuditedBroker(
+        name=name,
         report=Report(
             **{"verdict": AuditVerdict.PASS, **report},
             broker=name,

@@ -48,6 +48,8 @@ _Queue = tuple[str, int]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditedBroker:
+    name: str
+    """By which its audit lies there; two replicas have one broker name."""
     report: Report
     snapshot: Path
     """Of the report, for the commands that it names."""
@@ -69,13 +71,14 @@ def owners_said(out: Path) -> Said:
     return _owners(_Tables(out, ledgers.load(out / "ledger")))
 
 
-def read(out: Path, owners: Owners) -> AuditedBroker:
+def read(name: str, out: Path, owners: Owners) -> AuditedBroker:
     """`out`: an audit's directory. Raises `NoReport`, `LedgerDamaged`, `OSError`."""
     report, snapshot = last_report.load(out)
     ledger = ledgers.load(out / "ledger")
     tables = _Tables(out, ledger)
     stored, minutes = _traffic(tables, owners)
     return AuditedBroker(
+        name=name,
         report=report,
         snapshot=snapshot,
         ledger=ledger,

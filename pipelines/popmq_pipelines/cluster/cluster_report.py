@@ -100,7 +100,7 @@ def put_together(
 ) -> ClusterReport:
     """`problems`: brokers that nothing can be said of; `before`: the last report, as JSON."""
     known = {one["broker"]: one for one in before["coverage"]} if before else {}
-    looked = [coverage(one, known.get(one.report.broker)) for one in audited]
+    looked = [coverage(one, known.get(one.name)) for one in audited]
     counts = Counter[str]()
     places = Counter[str]()
     for one in audited:

@@ -45,7 +45,7 @@ def coverage(audited: AuditedBroker, before: Mapping[str, Any] | None) -> Covera
             never = [[0, start]]
         looked_at = [start, end]
     return Coverage(
-        broker=report.broker,
+        broker=audited.name,
         verdict=report.verdict,
         looked_at=looked_at,
         never=never,

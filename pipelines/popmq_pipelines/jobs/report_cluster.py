@@ -52,7 +52,7 @@ def report_cluster(out: Path, now_ms: int) -> ClusterReport:
     if not problems:
         for place in places:
             try:
-                audited.append((audited_broker.read(place, owners), place))
+                audited.append((audited_broker.read(place.parent.name, place, owners), place))
             except (NoReport, LedgerDamaged, OSError) as wrong:
                 problems.append(f"{place.parent.name}: {wrong}")
     folder = out / FOLDER
@@ -82,9 +82,8 @@ def _before(folder: Path) -> Mapping[str, Any] | None:
 def _findings(audited: Sequence[Audited]) -> Iterator[tuple[str, Mapping[str, Any], Path]]:
     """Broker, finding, where the snapshot lies."""
     for one, place in audited:
-        report = one.report
-        for found in _of_one(report, place):
-            yield report.broker, found, one.snapshot
+        for found in _of_one(one.report, place):
+            yield one.name, found, one.snapshot
 
 
 def _of_one(report: Report, place: Path) -> Iterator[Mapping[str, Any]]:
