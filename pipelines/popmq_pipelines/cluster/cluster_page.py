@@ -1,7 +1,7 @@
 """The cluster's report as one page, for who decides and did not run the audit."""
 
 import html
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -119,8 +119,9 @@ def _coverage(coverage: Sequence[Coverage]) -> str:
 def _owners(owners: Sequence[OwnerSums]) -> str:
     if not owners:
         return ""
+    shown = [name for name in COUNTS if any(row.counts.get(name) for row in owners)]
     heads = ["owner", "topics", "groups", "stored", "bytes", "a second", "a second, peak"]
-    heads += [*(told for told, _ in COUNTS.values()), "findings", "store to ack p50", "p99"]
+    heads += [*(COUNTS[name][0] for name in shown), "findings", "store to ack p50", "p99"]
     rows = [
         [
             owner_told(row.owner),
@@ -130,7 +131,7 @@ def _owners(owners: Sequence[OwnerSums]) -> str:
             bytes_told(row.stored_bytes),
             f"{row.rate_per_s:,.1f}",
             f"{row.peak_per_s:,.1f}",
-            *(f"{row.counts.get(name, 0):,}" for name in COUNTS),
+            *(f"{row.counts.get(name, 0):,}" for name in shown),
             f"{row.findings:,}",
             ms_told(row.store_to_ack.p50_ms) if row.store_to_ack else "–",
             ms_told(row.store_to_ack.p99_ms) if row.store_to_ack else "–",
@@ -140,19 +141,23 @@ def _owners(owners: Sequence[OwnerSums]) -> str:
     about = "Messages count once where they are stored, and once for each group that takes them."
     bars = ""
     if len(owners) > 1:
-        bars = _bars([(owner_told(row.owner), row.stored_bytes, "") for row in owners], bytes_told)
+        bars = _bars([(owner_told(row.owner), row.stored_bytes) for row in owners], bytes_told)
     return f"<section><h2>By owner</h2><p>{about}</p>{bars}{table(heads, rows)}</section>"
 
 
-def _bars(rows: Sequence[tuple[str, int, str]], told: Any) -> str:
-    """Name, value, class."""
-    most = max((value for _, value, _ in rows), default=0) or 1
+def _bars(rows: Sequence[tuple[str, int]], told: Callable[[int], str]) -> str:
+    """Name and value."""
+    most = max((value for _, value in rows), default=0)
     lines = [
-        f"<span>{html.escape(name)}</span>"
-        f'<i class="{kind}" style="width:{100 * value / most:.2f}%"></i><span>{told(value)}</span>'
-        for name, value, kind in rows
+        f"<span>{html.escape(name)}</span><i{_width(value, most)}></i><span>{told(value)}</span>"
+        for name, value in rows
     ]
     return f"<div class=bars>{''.join(lines)}</div>"
+
+
+def _width(value: int, most: int) -> str:
+    """What is there is seen, be it one of a million."""
+    return f' style="width:max(2px,{100 * value / most:.2f}%)"' if value else " style=width:0"
 
 
 def _over_time(report: ClusterReport) -> str:
@@ -202,13 +207,13 @@ def _delivery(row: TimeSpread) -> str:
 def _histogram(row: TimeSpread) -> str:
     bits = range(min(row.octaves), max(row.octaves) + 1)
     bars = [
-        (f"up to {ms_told(2**bit - 1)}" if bit else "less than 1 ms", row.octaves.get(bit, 0), "")
+        (f"up to {ms_told(2**bit - 1)}" if bit else "less than 1 ms", row.octaves.get(bit, 0))
         for bit in bits
     ]
     whole = row.message_count
 
     def told(count: int) -> str:
-        return f"{count:,} ({share(count, whole)})"
+        return f"{count:,} ({share(count, whole)})" if count else "–"
 
     title = html.escape(row.span)
     return f"<figure><figcaption>{title}</figcaption>{_bars(bars, told)}</figure>"
@@ -235,14 +240,15 @@ def _findings(report: ClusterReport, findings: Shown, csv_name: str) -> str:
 def _groups(groups: Sequence[GroupSums]) -> str:
     if not groups:
         return ""
-    heads = ["topic", "group", "owner", "stored", *(told for told, _ in COUNTS.values())]
+    shown = [name for name in COUNTS if any(row.counts.get(name) for row in groups)]
+    heads = ["topic", "group", "owner", "stored", *(COUNTS[name][0] for name in shown)]
     rows = [
         [
             row.topic,
             row.consumer_group,
             owner_told(row.owner),
             f"{row.stored:,}",
-            *(f"{row.counts.get(name, 0):,}" for name in COUNTS),
+            *(f"{row.counts.get(name, 0):,}" for name in shown),
             f"{row.again:,}",
         ]
         for row in groups
@@ -253,8 +259,9 @@ def _groups(groups: Sequence[GroupSums]) -> str:
     )
     return (
         f"<section><h2>What groups have</h2><p>Stored is the sum of the columns behind it, but for "
-        f"the last one.</p><details><summary>What the columns mean</summary><ul>{means}</ul>"
-        f"</details>{table([*heads, 'redelivered'], rows)}</section>"
+        f"the last one. States that no message is in are left out.</p>"
+        f"<details><summary>What the columns mean</summary><ul>{means}</ul></details>"
+        f"{table([*heads, 'redelivered'], rows)}</section>"
     )
 
 

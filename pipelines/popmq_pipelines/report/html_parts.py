@@ -5,6 +5,7 @@ script sorts tables; without it a page says the same.
 """
 
 import html
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -19,16 +20,36 @@ def document(title: str, body: str) -> str:
 
 
 def table(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Each head is a button that sorts by its column."""
-    told = "".join(f"<th><button>{html.escape(head)}</button></th>" for head in heads)
+    """Each head is a button that sorts by its column. Columns of figures end at the right."""
+    kinds = [_kind([str(row[i]) for row in rows]) for i in range(len(heads))]
+    told = "".join(
+        f"<th{kind}><button>{html.escape(head)}</button></th>"
+        for head, kind in zip(heads, kinds, strict=True)
+    )
     body = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(str(cell))}</td>" for cell in row) + "</tr>"
+        "<tr>"
+        + "".join(
+            f"<td{kind}>{html.escape(str(cell))}</td>"
+            for cell, kind in zip(row, kinds, strict=True)
+        )
+        + "</tr>"
         for row in rows
     )
     return (
         f"<div class=wide><table><thead><tr>{told}</tr></thead><tbody>{body}</tbody></table></div>"
     )
 
+
+def _kind(cells: Sequence[str]) -> str:
+    """An attribute, for the look of a column."""
+    if cells and all(_FIGURE.fullmatch(cell) for cell in cells):
+        return " class=figure"
+    return " class=long" if any(len(cell) > _LONG for cell in cells) else ""
+
+
+_FIGURE: Final = re.compile(r"[–-]|-?[0-9][0-9,.]*( [A-Za-z]+)?")
+_LONG: Final = 60
+"""Characters of a cell that is wrapped."""
 
 _STYLE: Final = """
 :root{color-scheme:light dark;--ink:#1b1f24;--paper:#fff;--line:#d7dce1;--good:#2f8f4e;
@@ -58,10 +79,11 @@ background:currentColor}
 .line4{stroke:#8a63b8;color:#8a63b8;fill:#8a63b8}.line5{stroke:#3f9a9a;color:#3f9a9a;fill:#3f9a9a}
 .line6{stroke:#8b8b3a;color:#8b8b3a;fill:#8b8b3a}.line7{stroke:#b0679a;color:#b0679a;fill:#b0679a}
 .line8{stroke:#888;color:#888;fill:#888}polyline[class]{fill:none}
-td.figure,th.figure{text-align:right}details summary{cursor:pointer;font-weight:600}
-.bars{display:grid;gap:.2rem .8rem;max-width:60rem;align-items:center;
+td.figure,th.figure{text-align:right}td.long{white-space:normal;min-width:24rem;overflow-wrap:anywhere}
+details summary{cursor:pointer;font-weight:600}
+.bars{display:grid;gap:.2rem .8rem;max-width:60rem;align-items:center;margin:.5rem 0 1rem;
 grid-template-columns:max-content 1fr max-content}
-.bars i{display:block;height:1rem;background:var(--calm);min-width:2px}
+.bars i{display:block;height:1rem;background:var(--calm)}
 .bars i.bad{background:var(--bad)}.bars i.good{background:var(--good)}
 .charts{display:flex;flex-wrap:wrap;gap:0 2rem}.charts figure{flex:1 1 26rem;min-width:0}
 .wide{overflow-x:auto}table{border-collapse:collapse;font-size:.9rem}
