@@ -162,15 +162,12 @@ def _width(value: int, most: int) -> str:
 
 def _over_time(report: ClusterReport) -> str:
     most = [row.owner for row in report.owners[:OWNERS_SHOWN]]
-    series = {
+    lines = {
         owner_told(owner): [(at_ms, count) for at_ms, count in report.minutes.get(owner, [])]
         for owner in most
     }
-    lines = {name: points for name, points in series.items() if len(points) > 1}
-    if not lines:
-        return ""
     told = chart("Messages stored a minute, by owner", "", lines)
-    return f"<section><h2>Over time</h2>{told}</section>"
+    return f"<section><h2>Over time</h2>{told}</section>" if told else ""
 
 
 def _times(times: Sequence[TimeSpread]) -> str:

@@ -18,8 +18,8 @@ _STEPS: Final = (1, 2, 5, 10)
 
 
 def chart(title: str, unit: str, series: Mapping[str, Points]) -> str:
-    """Nothing when there is no point. One point is a dot."""
-    shown = {name: points for name, points in series.items() if points}
+    """Nothing where there is no line: one point alone tells no course."""
+    shown = {name: points for name, points in series.items() if len(points) > 1}
     if not shown:
         return ""
     times = [at for points in shown.values() for at, _ in points]
@@ -48,9 +48,6 @@ def _spot(at: int, value: float, first: int, last: int, top: float) -> tuple[flo
 
 
 def _line(number: int, spots: Sequence[tuple[float, float]]) -> str:
-    if len(spots) == 1:
-        ((x, y),) = spots
-        return f'<circle class=line{number} cx={x:.1f} cy={y:.1f} r="3"/>'
     told = " ".join(f"{x:.1f},{y:.1f}" for x, y in spots)
     return f'<polyline class=line{number} points="{told}"/>'
 

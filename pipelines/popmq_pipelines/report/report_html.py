@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+from popmq_common.records.names import is_user_topic
 from popmq_pipelines.audit.verdict import FINDINGS_SHOWN_MAX, TWICE, AuditVerdict, Report
 from popmq_pipelines.report.html_parts import document, table
 from popmq_pipelines.report.report_charts import Points, chart
@@ -180,7 +181,11 @@ def _balance(balance: Sequence[Mapping[str, Any]]) -> str:
         for row in balance
     ]
     about = "Stored is the sum of the columns behind it, in each row."
-    return f"<section><h2>Balance</h2><p>{about}</p>{table(heads, rows)}</section>"
+    inner = [row for row in rows if not is_user_topic(row[0])]
+    told = table(heads, [row for row in rows if is_user_topic(row[0])])
+    if inner:
+        told += f"<details><summary>Inner topics</summary>{table(heads, inner)}</details>"
+    return f"<section><h2>Balance</h2><p>{about}</p>{told}</section>"
 
 
 def _revive(revive: Sequence[Mapping[str, Any]]) -> str:
