@@ -16,7 +16,7 @@ help:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable '.[server,console,pipelines,sql,redis,otel,taskiq]' --group dev
+	$(BIN)/pip install --quiet --editable '.[server,console,pipelines,lake,sql,redis,otel,taskiq]' --group dev
 	touch $@
 
 .venv-quickstart/.ready: pyproject.toml

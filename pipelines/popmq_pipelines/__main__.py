@@ -10,11 +10,17 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from popmq_pipelines import audit_commands, cluster_commands
+from popmq_pipelines import audit_commands, cluster_commands, lake_commands
 
 USAGE = audit_commands.USAGE
 CRASHED = 70  # no verdict at all; must not look like FAIL
-_PACKAGES = {"pyspark", "py4j", "pyarrow"}
+_PACKAGES = {
+    "pyspark": "pipelines",
+    "py4j": "pipelines",
+    "pyarrow": "pipelines",
+    "deltalake": "lake",
+}
+"""Package → the extra that brings it."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -26,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         name = (missing.name or "").partition(".")[0]
         if name not in _PACKAGES:
             raise
-        return _fail(f"{name} is not installed: pip install 'popmq[pipelines]'")
+        return _fail(f"{name} is not installed: pip install 'popmq[{_PACKAGES[name]}]'")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -38,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     export.add_argument("--snapshot-id", help="default: broker, time and end of the log")
     audit_commands.add_to(commands)
     cluster_commands.add_to(commands)
+    lake_commands.add_to(commands)
     replicas = commands.add_parser(
         "replicas", help="compare the logs of a broker's replicas, byte by byte"
     )
@@ -111,6 +118,7 @@ def _fail(text: str) -> int:
 COMMANDS: Final = {
     **audit_commands.COMMANDS,
     **cluster_commands.COMMANDS,
+    **lake_commands.COMMANDS,
     "export": _export,
     "replicas": _replicas,
     "show": _show,

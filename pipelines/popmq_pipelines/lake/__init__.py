@@ -1,0 +1,1 @@
+"""The audit's tables as Delta Lake tables, for analysts."""
