@@ -65,13 +65,22 @@ def take(driver: EngineDriver, step: Step) -> None:
     try:
         if kind == "topic":
             topic = link.TopicConfig(
-                name=name, read_queues=number + 1, write_queues=number + 1, message_type="MIXED"
+                name=name,
+                read_queues=number + 1,
+                write_queues=number + 1,
+                message_type="MIXED",
+                owner=f"team-{number}" if number % 2 else None,
             )
             driver.call(put_topic=link.PutTopic(topic=topic))
         elif kind == "no topic":
             driver.call(delete_topic=link.DeleteTopic(topic=name))
         elif kind == "group":
-            group = link.GroupConfig(name=name, max_attempts=number + 1, consume_from="FIRST")
+            group = link.GroupConfig(
+                name=name,
+                max_attempts=number + 1,
+                consume_from="FIRST",
+                owner=f"team-{number}" if number % 2 else None,
+            )
             driver.call(put_group=link.PutGroup(group=group))
         elif kind == "no group":
             driver.call(delete_group=link.DeleteGroup(group=name))

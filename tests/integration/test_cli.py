@@ -88,7 +88,8 @@ def test_topics_and_groups(server: Server) -> None:
     at = ("--endpoint", server.endpoint)
     popmq("topic", "create", "orders", "--type", "FIFO", "--queues", "3", *at)
     listed = json.loads(popmq("topic", "list", "--json", *at)[0])
-    assert {"name": "orders", "messageType": "FIFO", "queues": 3, "readQueues": 3} in listed
+    orders = {"name": "orders", "messageType": "FIFO", "queues": 3, "readQueues": 3, "owner": ""}
+    assert orders in listed
     shown = json.loads(popmq("topic", "show", "orders", "--json", *at)[0])
     assert [queue["queueId"] for queue in shown["queues"]] == [0, 1, 2]
     popmq("group", "create", "billing", "--max-attempts", "5", *at)

@@ -286,6 +286,18 @@ async def test_groups_are_changed_and_deleted(browser: Browser, client: Client) 
     assert await client.admin.find_group("g") is None
 
 
+@pytest.mark.parametrize("owner", ["", "payments"])
+async def test_owners_are_shown_where_there_are_any(
+    browser: Browser, client: Client, owner: str
+) -> None:
+    await client.admin.create_topic("t", owner=owner)
+    await client.admin.create_topic("u")
+    await client.admin.create_group("g", start="first", owner=owner)
+    for page in ("/topics", "/groups", "/topics/t", "/groups/g", "/topics?sort=-owner"):
+        await browser.get(page)
+        assert ("owner" in browser.text, "payments" in browser.text) == (bool(owner), bool(owner))
+
+
 async def test_transactions_are_settled(browser: Browser, client: Client) -> None:
     await client.admin.create_topic("paid", type="TRANSACTION", queues=1)
     await client.admin.create_group("g", start="first")

@@ -20,6 +20,7 @@ def spark() -> Iterator[SparkSession]:
         started = session.start(
             "tests",
             {session.MASTER: "local[2]"},
+            driver_memory="2g",  # it remembers something of each of some thousand plans
             shuffle_partitions=2,
             settings={**session.QUICK_JAVA, **session.NO_CODE, session.LITTLE: "0"},
         )

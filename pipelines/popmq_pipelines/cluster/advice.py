@@ -103,17 +103,17 @@ ADVICE: Final = {kind: advice for advice, kinds in _KINDS.items() for kind in ki
 """Kind of finding → what to do. The most urgent first."""
 
 
-class Step(NamedTuple):
+class Remedy(NamedTuple):
     what: str
     because: list[str]
     """Kinds of findings, or the brokers that could not be looked at."""
 
 
-def steps(kinds: Iterable[str]) -> list[Step]:
+def steps(kinds: Iterable[str]) -> list[Remedy]:
     """One for each piece of advice, the most urgent first."""
     found: dict[str, list[str]] = {}
     wanted = set(kinds)
     for kind in [*ADVICE, *sorted(wanted - set(ADVICE))]:
         if kind in wanted:
             found.setdefault(ADVICE.get(kind, UNKNOWN), []).append(kind)
-    return [Step(what, because) for what, because in found.items()]
+    return [Remedy(what, because) for what, because in found.items()]

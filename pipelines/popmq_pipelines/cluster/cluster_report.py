@@ -16,7 +16,7 @@ from popmq_common.records.names import is_user_topic
 from popmq_pipelines.audit.latency import MINUTE_MS
 from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.cluster import advice, changes
-from popmq_pipelines.cluster.advice import Step
+from popmq_pipelines.cluster.advice import Remedy
 from popmq_pipelines.cluster.audited_broker import NOTHING, AuditedBroker, Taken, Traffic
 from popmq_pipelines.cluster.coverage import Coverage, coverage
 from popmq_pipelines.cluster.owners import Owners
@@ -78,7 +78,7 @@ class ClusterReport:
     finding_counts: Mapping[str, int]
     finding_places: Mapping[str, int]
     """"kind, topic, group" → how many."""
-    steps: list[Step]
+    steps: list[Remedy]
     owners: list[OwnerSums]
     topics: list[TopicSums]
     inner_topics: list[TopicSums]

@@ -17,8 +17,7 @@ A snapshot (written by `export`, one Parquet file each):
     dlq_index         one row per dead letter, and why
     group_settings    one row per change of a group's settings, and per time they are written again;
                       they hold for all that lies behind it, until the next one
-    owners            one row per change of a topic or group, and per time they are written again:
-                      whose it is from there on. `kind`: topic, group
+    owners            the same of topics and groups (`kind`): whose it is from there on
     client_reports    one row per report of what a client has counted
     client_counts     one row per outcome, topic, group and minute of such a report
     redrives          one row per dead letter that was sent again
@@ -45,8 +44,7 @@ that this snapshot brought, which is its epoch; later snapshots may open it agai
     recon_balance         per group, topic and minute in which the messages were stored:
                           stored = acked … not_leased; then why messages were handed out again
     recon_latency         per group, topic, minute and span (see `audit.latency`)
-    recon_times           the same as distributions: per group, topic, span and attempt, how many
-                          messages took `bin_ms` or a little longer. `born to store` has no group
+    recon_times           per group, topic, span and attempt: how many messages took `bin_ms`
     recon_traffic         per topic and minute, how much was stored
     recon_run             the verdict of the run on this snapshot, and what it rests on
 

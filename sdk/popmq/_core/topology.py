@@ -29,6 +29,8 @@ class TopicOptions(TypedDict, total=False):
     """The messages it takes; MIXED takes all."""
     queues: int
     """Of each broker."""
+    owner: str
+    """The team that it belongs to: 1 to 64 letters, digits, and . - _ @ +. Empty: nobody."""
 
 
 class GroupOptions(TypedDict, total=False):
@@ -43,6 +45,8 @@ class GroupOptions(TypedDict, total=False):
     """Seconds to wait after the first failure, the second, and so on."""
     access_lock_s: float
     """Consumers that pull have a queue one at a time; a silent one for so long. 0: no lock."""
+    owner: str
+    """As a topic's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +55,8 @@ class Topic:
     type: str
     queues: int
     """Of each broker."""
+    owner: str = ""
+    """Empty: nobody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +70,7 @@ class Group:
     max_hand_outs: int
     retry: tuple[float, ...] | Exponential
     access_lock_s: float
+    owner: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,12 +132,15 @@ class Purged:
 def topic_of(found: admin.Topic, prefix: str) -> Topic:
     """`prefix`: of its namespace."""
     name = found.name.removeprefix(prefix)
-    return Topic(name=name, type=found.message_type, queues=found.queues)
+    return Topic(name=name, type=found.message_type, queues=found.queues, owner=found.owner)
 
 
 def topic_request(name: str, wanted: TopicOptions) -> admin.Topic:
     return admin.Topic(
-        name=name, message_type=wanted.get("type", ""), queues=wanted.get("queues", 0)
+        name=name,
+        message_type=wanted.get("type", ""),
+        queues=wanted.get("queues", 0),
+        owner=wanted.get("owner", ""),
     )
 
 
@@ -146,6 +156,7 @@ def group_of(found: admin.Group, prefix: str) -> Group:
         max_hand_outs=found.max_hand_outs,
         retry=_retry_of(found.retry_policy),
         access_lock_s=found.lock_hold_ms / 1000,
+        owner=found.owner,
     )
 
 
@@ -157,6 +168,7 @@ def group_request(name: str, wanted: GroupOptions) -> admin.Group:
         max_attempts=wanted.get("max_attempts", 0),
         max_hand_outs=wanted.get("max_hand_outs"),
         lock_hold_ms=round(wanted.get("access_lock_s", 0.0) * 1000),
+        owner=wanted.get("owner", ""),
     )
     if "start" in wanted:
         made.consume_from, made.consume_from_ms = _start(wanted["start"])
@@ -172,6 +184,8 @@ def topic_change(name: str, found: Topic, wanted: TopicOptions) -> admin.UpdateT
         change.queues = wanted["queues"]
     if wanted.get("type", found.type) != found.type:
         change.message_type = wanted["type"]
+    if wanted.get("owner", found.owner) != found.owner:
+        change.owner = wanted["owner"]
     return change if change.ListFields()[1:] else None
 
 
@@ -187,6 +201,8 @@ def group_change(name: str, found: Group, wanted: GroupOptions) -> admin.UpdateG
         change.max_hand_outs = new.max_hand_outs
     if wanted.get("access_lock_s", found.access_lock_s) != found.access_lock_s:
         change.lock_hold_ms = new.lock_hold_ms
+    if wanted.get("owner", found.owner) != found.owner:
+        change.owner = wanted["owner"]
     if "start" in wanted and _start(wanted["start"]) != _start(found.start):
         change.consume_from, change.consume_from_ms = _start(wanted["start"])
     if "retry" in wanted and _retry_of(new.retry_policy) != found.retry:

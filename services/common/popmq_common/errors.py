@@ -38,6 +38,11 @@ class IllegalGroup(BadRequest):
     """Illegal consumer group {group!s}: {reason}."""
 
 
+class IllegalOwner(BadRequest):
+    """Illegal owner {owner!r}: allowed are 1 to 64 characters of a to z, A to Z, 0 to 9, dot, dash,
+    underscore, @ and +."""
+
+
 class IllegalTag(BadRequest):
     """Illegal message tag: {reason}."""
 
@@ -191,6 +196,11 @@ class TopicExists(Refused):
 class GroupExists(Refused):
     """Group {group} exists with other settings: {order}, {max_attempts} attempts, starts at
     {consume_from}. Change it with: popmq group set {group}."""
+
+
+class OwnedByOther(Refused):
+    """The {kind} {name} exists and belongs to {owner}, not to {wanted}. Change that with: popmq
+    {kind} set {name} --owner {wanted}."""
 
 
 class HeldByReceives(Refused):

@@ -22,7 +22,7 @@ from popmq_broker.core.retries.retry_policy import DELAY_MS_MAX, DELAYS_MAX
 from popmq_broker.engine.catalog.topics import QUEUES_MAX
 from popmq_broker.store.files.config import StoreConfig
 from popmq_common import errors as e
-from popmq_common.records.names import GROUP_CHARS_MAX, TOPIC_CHARS_MAX
+from popmq_common.records.names import GROUP_CHARS_MAX, OWNER_CHARS_MAX, TOPIC_CHARS_MAX
 from popmq_common.records.properties import SENT_BYTES_MAX
 from popmq_common.units import KiB, MiB
 from popmq_nameserver.core.route_table import BROKERS_MAX
@@ -153,6 +153,9 @@ LIMITS = {
     ),
     "characters of a topic's name": Limit(count(TOPIC_CHARS_MAX), FIXED, e.IllegalTopic),
     "characters of a group's name": Limit(count(GROUP_CHARS_MAX), FIXED, e.IllegalGroup),
+    "characters of an owner: letters, digits, and `. - _ @ +`": Limit(
+        count(OWNER_CHARS_MAX), FIXED, e.IllegalOwner
+    ),
     "queues of a topic on each broker": Limit(count(QUEUES_MAX), FIXED, e.IllegalQueueCount),
     "queues on each broker, of a topic that is created when it is first used": proxy(
         "create_topic_queues"

@@ -28,6 +28,7 @@ class Topic(_message.Message):
     MESSAGE_TYPE_FIELD_NUMBER: _builtins.int
     QUEUES_FIELD_NUMBER: _builtins.int
     READ_QUEUES_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     message_type: _builtins.str
     """NORMAL, FIFO, DELAY, TRANSACTION, MIXED"""
@@ -35,6 +36,10 @@ class Topic(_message.Message):
     """per broker"""
     read_queues: _builtins.int
     """more than `queues`: the last ones take no messages, and are read until"""
+    owner: _builtins.str
+    """retention has deleted what is in them; told, never asked for
+    the team that it belongs to; empty: none, or none is named
+    """
     def __init__(
         self,
         *,
@@ -42,10 +47,11 @@ class Topic(_message.Message):
         message_type: _builtins.str = ...,
         queues: _builtins.int = ...,
         read_queues: _builtins.int = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "queues", b"queues", "read_queues", b"read_queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "owner", b"owner", "queues", b"queues", "read_queues", b"read_queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -63,6 +69,7 @@ class Group(_message.Message):
     CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
@@ -76,6 +83,8 @@ class Group(_message.Message):
     """Deliveries, counted or not, before a message that is given back uncounted goes to the dead
     letters. Absent: as it was, or 1,000.
     """
+    owner: _builtins.str
+    """the team that it belongs to; empty: none, or none is named"""
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:
         """absent: RocketMQ's table, 1 s to 2 h"""
@@ -91,10 +100,11 @@ class Group(_message.Message):
         consume_from_ms: _builtins.int = ...,
         lock_hold_ms: _builtins.int = ...,
         max_hand_outs: _builtins.int | None = ...,
+        owner: _builtins.str = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "max_hand_outs", b"max_hand_outs", "retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "owner", b"owner", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_hand_outs: _TypeAlias = _typing.Literal["max_hand_outs"]  # noqa: Y015
     _WhichOneofArgType__max_hand_outs: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs"]  # noqa: Y015
@@ -193,6 +203,7 @@ class UpdateTopicRequest(_message.Message):
     QUEUES_FIELD_NUMBER: _builtins.int
     MESSAGE_TYPE_FIELD_NUMBER: _builtins.int
     PLACE_GROUPS_ANEW_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     queues: _builtins.int
     """per broker"""
@@ -201,6 +212,8 @@ class UpdateTopicRequest(_message.Message):
     """Spread message groups over the brokers there are now. What a group still has elsewhere may be
     overtaken.
     """
+    owner: _builtins.str
+    """empty: no longer anybody's"""
     def __init__(
         self,
         *,
@@ -208,17 +221,22 @@ class UpdateTopicRequest(_message.Message):
         queues: _builtins.int | None = ...,
         message_type: _builtins.str | None = ...,
         place_groups_anew: _builtins.bool = ...,
+        owner: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_message_type", b"_message_type", "_queues", b"_queues", "message_type", b"message_type", "queues", b"queues"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_message_type", b"_message_type", "_owner", b"_owner", "_queues", b"_queues", "message_type", b"message_type", "owner", b"owner", "queues", b"queues"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_message_type", b"_message_type", "_queues", b"_queues", "message_type", b"message_type", "name", b"name", "place_groups_anew", b"place_groups_anew", "queues", b"queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_message_type", b"_message_type", "_owner", b"_owner", "_queues", b"_queues", "message_type", b"message_type", "name", b"name", "owner", b"owner", "place_groups_anew", b"place_groups_anew", "queues", b"queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__message_type: _TypeAlias = _typing.Literal["message_type"]  # noqa: Y015
     _WhichOneofArgType__message_type: _TypeAlias = _typing.Literal["_message_type", b"_message_type"]  # noqa: Y015
+    _WhichOneofReturnType__owner: _TypeAlias = _typing.Literal["owner"]  # noqa: Y015
+    _WhichOneofArgType__owner: _TypeAlias = _typing.Literal["_owner", b"_owner"]  # noqa: Y015
     _WhichOneofReturnType__queues: _TypeAlias = _typing.Literal["queues"]  # noqa: Y015
     _WhichOneofArgType__queues: _TypeAlias = _typing.Literal["_queues", b"_queues"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__message_type) -> _WhichOneofReturnType__message_type | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner) -> _WhichOneofReturnType__owner | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__queues) -> _WhichOneofReturnType__queues | None: ...
 
@@ -615,6 +633,7 @@ class UpdateGroupRequest(_message.Message):
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     RETRY_POLICY_FIELD_NUMBER: _builtins.int
     MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
@@ -623,6 +642,8 @@ class UpdateGroupRequest(_message.Message):
     """with TIME"""
     lock_hold_ms: _builtins.int
     max_hand_outs: _builtins.int
+    owner: _builtins.str
+    """empty: no longer anybody's"""
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy: ...
     def __init__(
@@ -636,10 +657,11 @@ class UpdateGroupRequest(_message.Message):
         lock_hold_ms: _builtins.int | None = ...,
         retry_policy: Global___RetryPolicy | None = ...,
         max_hand_outs: _builtins.int | None = ...,
+        owner: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "_max_hand_outs", b"_max_hand_outs", "_owner", b"_owner", "consume_from", b"consume_from", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "owner", b"owner", "retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from", "_fifo", b"_fifo", "_lock_hold_ms", b"_lock_hold_ms", "_max_attempts", b"_max_attempts", "_max_hand_outs", b"_max_hand_outs", "_owner", b"_owner", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "owner", b"owner", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__consume_from: _TypeAlias = _typing.Literal["consume_from"]  # noqa: Y015
     _WhichOneofArgType__consume_from: _TypeAlias = _typing.Literal["_consume_from", b"_consume_from"]  # noqa: Y015
@@ -651,6 +673,8 @@ class UpdateGroupRequest(_message.Message):
     _WhichOneofArgType__max_attempts: _TypeAlias = _typing.Literal["_max_attempts", b"_max_attempts"]  # noqa: Y015
     _WhichOneofReturnType__max_hand_outs: _TypeAlias = _typing.Literal["max_hand_outs"]  # noqa: Y015
     _WhichOneofArgType__max_hand_outs: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs"]  # noqa: Y015
+    _WhichOneofReturnType__owner: _TypeAlias = _typing.Literal["owner"]  # noqa: Y015
+    _WhichOneofArgType__owner: _TypeAlias = _typing.Literal["_owner", b"_owner"]  # noqa: Y015
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__consume_from) -> _WhichOneofReturnType__consume_from | None: ...
     @_typing.overload
@@ -661,6 +685,8 @@ class UpdateGroupRequest(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_attempts) -> _WhichOneofReturnType__max_attempts | None: ...
     @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hand_outs) -> _WhichOneofReturnType__max_hand_outs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner) -> _WhichOneofReturnType__owner | None: ...
 
 Global___UpdateGroupRequest: _TypeAlias = UpdateGroupRequest  # noqa: Y015
 

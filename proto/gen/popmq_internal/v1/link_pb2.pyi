@@ -1475,6 +1475,7 @@ class TopicConfig(_message.Message):
     PERM_FIELD_NUMBER: _builtins.int
     MESSAGE_TYPE_FIELD_NUMBER: _builtins.int
     ORDER_CONF_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     read_queues: _builtins.int
     write_queues: _builtins.int
@@ -1486,6 +1487,10 @@ class TopicConfig(_message.Message):
     """Where message groups are, "broker-a:8;broker-b:8": brokers and their queues, whether they are
     registered now or not. Empty: the queues of the brokers that are registered.
     """
+    owner: _builtins.str
+    """The team that it belongs to; empty: none. Absent: as it was. Whoever creates one and names
+    none takes it as it is.
+    """
     def __init__(
         self,
         *,
@@ -1495,12 +1500,15 @@ class TopicConfig(_message.Message):
         perm: _builtins.int = ...,
         message_type: _builtins.str = ...,
         order_conf: _builtins.str = ...,
+        owner: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_owner", b"_owner", "owner", b"owner"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["message_type", b"message_type", "name", b"name", "order_conf", b"order_conf", "perm", b"perm", "read_queues", b"read_queues", "write_queues", b"write_queues"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_owner", b"_owner", "message_type", b"message_type", "name", b"name", "order_conf", b"order_conf", "owner", b"owner", "perm", b"perm", "read_queues", b"read_queues", "write_queues", b"write_queues"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    def WhichOneof(self, oneof_group: _Never) -> None: ...
+    _WhichOneofReturnType__owner: _TypeAlias = _typing.Literal["owner"]  # noqa: Y015
+    _WhichOneofArgType__owner: _TypeAlias = _typing.Literal["_owner", b"_owner"]  # noqa: Y015
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner) -> _WhichOneofReturnType__owner | None: ...
 
 Global___TopicConfig: _TypeAlias = TopicConfig  # noqa: Y015
 
@@ -1516,6 +1524,7 @@ class GroupConfig(_message.Message):
     CONSUME_FROM_MS_FIELD_NUMBER: _builtins.int
     LOCK_HOLD_MS_FIELD_NUMBER: _builtins.int
     MAX_HAND_OUTS_FIELD_NUMBER: _builtins.int
+    OWNER_FIELD_NUMBER: _builtins.int
     name: _builtins.str
     fifo: _builtins.bool
     max_attempts: _builtins.int
@@ -1529,6 +1538,8 @@ class GroupConfig(_message.Message):
     """Deliveries, counted or not, before a message that is given back uncounted is dead-lettered.
     Absent: as it was, or the default.
     """
+    owner: _builtins.str
+    """as a topic's"""
     @_builtins.property
     def retry_policy(self) -> Global___RetryPolicy:
         """absent: RocketMQ's table"""
@@ -1544,14 +1555,20 @@ class GroupConfig(_message.Message):
         consume_from_ms: _builtins.int = ...,
         lock_hold_ms: _builtins.int = ...,
         max_hand_outs: _builtins.int | None = ...,
+        owner: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "max_hand_outs", b"max_hand_outs", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "_owner", b"_owner", "max_hand_outs", b"max_hand_outs", "owner", b"owner", "retry_policy", b"retry_policy"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "retry_policy", b"retry_policy"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs", "_owner", b"_owner", "consume_from", b"consume_from", "consume_from_ms", b"consume_from_ms", "fifo", b"fifo", "lock_hold_ms", b"lock_hold_ms", "max_attempts", b"max_attempts", "max_hand_outs", b"max_hand_outs", "name", b"name", "owner", b"owner", "retry_policy", b"retry_policy"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     _WhichOneofReturnType__max_hand_outs: _TypeAlias = _typing.Literal["max_hand_outs"]  # noqa: Y015
     _WhichOneofArgType__max_hand_outs: _TypeAlias = _typing.Literal["_max_hand_outs", b"_max_hand_outs"]  # noqa: Y015
+    _WhichOneofReturnType__owner: _TypeAlias = _typing.Literal["owner"]  # noqa: Y015
+    _WhichOneofArgType__owner: _TypeAlias = _typing.Literal["_owner", b"_owner"]  # noqa: Y015
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__max_hand_outs) -> _WhichOneofReturnType__max_hand_outs | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__owner) -> _WhichOneofReturnType__owner | None: ...
 
 Global___GroupConfig: _TypeAlias = GroupConfig  # noqa: Y015
 
@@ -1630,7 +1647,7 @@ class PutTopic(_message.Message):
     def topic(self) -> Global___TopicConfig: ...
     @_builtins.property
     def only_settings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
-        """Of a topic that is there only these change: message_type, queues, order_conf."""
+        """Of a topic that is there only these change: message_type, queues, order_conf, owner."""
 
     def __init__(
         self,
@@ -1685,7 +1702,7 @@ class PutGroup(_message.Message):
     @_builtins.property
     def only_settings(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]:
         """Of a group that is there only these change: fifo, max_attempts, max_hand_outs, consume_from,
-        retry_policy, lock_hold_ms.
+        retry_policy, lock_hold_ms, owner.
         """
 
     def __init__(

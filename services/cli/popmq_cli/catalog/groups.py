@@ -5,6 +5,14 @@ from collections.abc import Sequence
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.catalog.owner import (
+    new_owner_option,
+    owned_by,
+    owned_by_option,
+    owned_table,
+    owner_option,
+    owner_text,
+)
 from popmq_cli.catalog.reset_offset import reset_offset
 from popmq_cli.catalog.retry_policy import policy_option
 from popmq_cli.shell.commands import CommandGroup
@@ -56,6 +64,7 @@ def group() -> None:
 @click.option("--max-hand-outs", type=Number(1), help=f"{_HAND_OUTS}  [default: 1000]")
 @access_lock_option
 @policy_option
+@owner_option
 @client_options
 @running
 async def create(
@@ -66,6 +75,7 @@ async def create(
     max_hand_outs: int | None,
     lock_hold_ms: int | None,
     retry_policy: admin.RetryPolicy | None,
+    owner: str | None,
     endpoint: str,
     as_json: bool,
 ) -> None:
@@ -82,6 +92,7 @@ async def create(
         max_hand_outs=max_hand_outs,
         retry_policy=retry_policy,
         lock_hold_ms=lock_hold_ms or 0,
+        owner=owner or "",
     )
     start.put_into(wanted)
     async with AdminClient(endpoint) as stub:
@@ -108,6 +119,7 @@ async def create(
 @click.option("--max-hand-outs", type=Number(1), help=_HAND_OUTS)
 @access_lock_option
 @policy_option
+@new_owner_option
 @client_options
 @running
 async def set_group(
@@ -118,6 +130,7 @@ async def set_group(
     max_hand_outs: int | None,
     lock_hold_ms: int | None,
     retry_policy: admin.RetryPolicy | None,
+    owner: str | None,
     endpoint: str,
     as_json: bool,
 ) -> None:
@@ -132,6 +145,7 @@ async def set_group(
         max_hand_outs=max_hand_outs,
         retry_policy=retry_policy,
         lock_hold_ms=lock_hold_ms,
+        owner=owner,
     )
     if start is not None:
         start.put_into(request)
@@ -151,24 +165,28 @@ def _tell(found: admin.Group, brokers: Sequence[str], before: str = "") -> None:
     settings = f"{counted(found.max_attempts, 'attempt')}, starts at {_start_text(found)}"
     if found.fifo:
         settings = f"in order, {settings}"
+    settings += owner_text(found.owner)
     click.echo(f"Group {found.name} ({settings}) is on {', '.join(brokers)}{before}.")
 
 
 @group.command("list")
+@owned_by_option
 @client_options
 @running
-async def list_groups(endpoint: str, as_json: bool) -> None:
+async def list_groups(owner: str | None, endpoint: str, as_json: bool) -> None:
     """List the consumer groups."""
     async with AdminClient(endpoint) as stub:
         response = await stub.ListGroups(admin.ListGroupsRequest(), timeout=TIMEOUT_S)
+    groups = owned_by(response.groups, owner)
     if as_json:
-        document([fields(found) for found in response.groups])
+        document([fields(found) for found in groups])
         return
-    rows = [
-        (found.name, "yes" if found.fifo else "no", found.max_attempts, found.consume_from.lower())
-        for found in response.groups
-    ]
-    table(["GROUP", "FIFO", "ATTEMPTS", "FROM"], rows)
+    owned_table(["GROUP", "FIFO", "ATTEMPTS", "FROM"], groups, _row)
+
+
+def _row(found: admin.Group) -> tuple[object, ...]:
+    in_order = "yes" if found.fifo else "no"
+    return found.name, in_order, found.max_attempts, found.consume_from.lower()
 
 
 @group.command()
@@ -186,6 +204,8 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
     found = response.group
     attempts = counted(found.max_attempts, "attempt")
     click.echo(f"{found.name}: {attempts}, starts at {_start_text(found)}")
+    if found.owner:
+        click.echo(f"Owner: {found.owner}")
     click.echo(f"Retries after {policy_text(found.retry_policy)}.")
     if found.HasField("max_hand_outs"):
         often = counted(found.max_hand_outs, "hand-out")

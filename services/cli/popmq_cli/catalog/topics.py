@@ -5,6 +5,14 @@ from collections.abc import Sequence
 import click
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_cli.catalog.owner import (
+    new_owner_option,
+    owned_by,
+    owned_by_option,
+    owned_table,
+    owner_option,
+    owner_text,
+)
 from popmq_cli.shell.commands import CommandGroup
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import TIMEOUT_S, AdminClient, client_options, running
@@ -37,10 +45,16 @@ queues_option = click.option(
 @click.argument("name")
 @type_option
 @queues_option
+@owner_option
 @client_options
 @running
 async def create(
-    name: str, message_type: str | None, queues: int | None, endpoint: str, as_json: bool
+    name: str,
+    message_type: str | None,
+    queues: int | None,
+    owner: str | None,
+    endpoint: str,
+    as_json: bool,
 ) -> None:
     """Create the topic NAME on every broker.
 
@@ -48,7 +62,10 @@ async def create(
     the command is refused: use `popmq topic set`.
     """
     wanted = admin.Topic(
-        name=name, message_type=(message_type or "NORMAL").upper(), queues=queues or 8
+        name=name,
+        message_type=(message_type or "NORMAL").upper(),
+        queues=queues or 8,
+        owner=owner or "",
     )
     async with AdminClient(endpoint) as stub:
         request = admin.CreateTopicRequest(topic=wanted)
@@ -58,13 +75,15 @@ async def create(
         return
     before = " already" if response.existed else ""
     where = ", ".join(response.brokers)
-    click.echo(f"Topic {name} ({_settings(wanted)}) is on {where}{before}.")
+    settings = f"{_settings(wanted)}{owner_text(wanted.owner)}"
+    click.echo(f"Topic {name} ({settings}) is on {where}{before}.")
 
 
 @topic.command("set")
 @click.argument("name", shell_complete=topic_names)
 @type_option
 @queues_option
+@new_owner_option
 @click.option(
     "--place-groups-anew",
     is_flag=True,
@@ -76,6 +95,7 @@ async def set_topic(
     name: str,
     message_type: str | None,
     queues: int | None,
+    owner: str | None,
     place_groups_anew: bool,
     endpoint: str,
     as_json: bool,
@@ -85,7 +105,7 @@ async def set_topic(
     Settings that are not given stay as they are. With fewer queues, the surplus queues take no more
     messages. They are read until retention has deleted what is stored in them.
     """
-    request = admin.UpdateTopicRequest(name=name, place_groups_anew=place_groups_anew)
+    request = admin.UpdateTopicRequest(name=name, owner=owner, place_groups_anew=place_groups_anew)
     if message_type is not None:
         request.message_type = message_type.upper()
     if queues is not None:
@@ -96,7 +116,8 @@ async def set_topic(
         _document(response.topic, response.brokers)
         return
     where = ", ".join(response.brokers)
-    click.echo(f"Topic {name} ({_settings(response.topic)}) is on {where}.")
+    settings = f"{_settings(response.topic)}{owner_text(response.topic.owner)}"
+    click.echo(f"Topic {name} ({settings}) is on {where}.")
     _tell_drained(response.topic)
 
 
@@ -149,18 +170,23 @@ def _document(found: admin.Topic, brokers: Sequence[str], **more: bool) -> None:
 @click.option(
     "--system", is_flag=True, help="Also list retry topics, dead letters and internal topics."
 )
+@owned_by_option
 @client_options
 @running
-async def list_topics(system: bool, endpoint: str, as_json: bool) -> None:
+async def list_topics(system: bool, owner: str | None, endpoint: str, as_json: bool) -> None:
     """List the topics."""
     async with AdminClient(endpoint) as stub:
         request = admin.ListTopicsRequest(system=system)
         response = await stub.ListTopics(request, timeout=TIMEOUT_S)
+    topics = owned_by(response.topics, owner)
     if as_json:
-        document([fields(found) for found in response.topics])
+        document([fields(found) for found in topics])
         return
-    rows = [(found.name, found.message_type, found.queues) for found in response.topics]
-    table(["TOPIC", "TYPE", "QUEUES"], rows)
+    owned_table(
+        ["TOPIC", "TYPE", "QUEUES"],
+        topics,
+        lambda found: (found.name, found.message_type, found.queues),
+    )
 
 
 @topic.command()
@@ -176,6 +202,8 @@ async def show(name: str, endpoint: str, as_json: bool) -> None:
         document(fields(response))
         return
     click.echo(f"{response.topic.name}: {_settings(response.topic)} on each broker")
+    if response.topic.owner:
+        click.echo(f"Owner: {response.topic.owner}")
     _tell_drained(response.topic)
     rows = [
         (queue.broker, queue.queue_id, queue.min_offset, queue.max_offset)

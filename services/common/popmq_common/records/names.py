@@ -1,4 +1,5 @@
-"""Names that RocketMQ gives a meaning: retry topics, dead letters, system topics and groups.
+"""Names that RocketMQ gives a meaning: retry topics, dead letters, system topics and groups; and
+the names of their owners.
 
 Source: RocketMQ KeyBuilder, MixAll, TopicValidator, PopAckConstants.
 """
@@ -6,7 +7,7 @@ Source: RocketMQ KeyBuilder, MixAll, TopicValidator, PopAckConstants.
 import re
 from typing import Final
 
-from popmq_common.errors import IllegalGroup, IllegalTopic
+from popmq_common.errors import IllegalGroup, IllegalOwner, IllegalTopic
 
 RETRY_PREFIX: Final = "%RETRY%"
 DEAD_LETTER_PREFIX: Final = "%DLQ%"
@@ -27,6 +28,7 @@ SYSTEM_TOPIC_PREFIX: Final = "rmq_sys_"
 SYSTEM_GROUP_PREFIX: Final = "CID_RMQ_SYS_"
 TOPIC_CHARS_MAX: Final = 127  # what RocketMQ's clients and brokers take
 GROUP_CHARS_MAX: Final = 120  # leaves room for the prefixes of retry topics
+OWNER_CHARS_MAX: Final = 64
 TIMER_TOPIC: Final = "rmq_sys_wheel_timer"
 """Messages that wait for their time, any delay."""
 LEVELS_TOPIC: Final = "SCHEDULE_TOPIC_XXXX"
@@ -53,6 +55,7 @@ SYSTEM_TOPICS: Final = frozenset(
 )
 MESSAGE_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED")
 _LEGAL = re.compile(r"[%|a-zA-Z0-9_-]+")
+_LEGAL_OWNER = re.compile(rf"[a-zA-Z0-9._@+-]{{1,{OWNER_CHARS_MAX}}}")
 
 
 def retry_topic(group: str, topic: str) -> str:
@@ -103,3 +106,9 @@ def check_group(group: str) -> None:
         raise IllegalGroup(group=group, reason="only letters, digits, %, |, - and _ are allowed")
     if group.startswith(SYSTEM_GROUP_PREFIX):
         raise IllegalGroup(group=group, reason="it is a system group")
+
+
+def check_owner(owner: str) -> None:
+    """Raises `IllegalOwner` unless a topic or group may belong to it."""
+    if not _LEGAL_OWNER.fullmatch(owner):
+        raise IllegalOwner(owner=owner)

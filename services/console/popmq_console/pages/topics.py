@@ -24,6 +24,7 @@ class TopicLine:
     message_type: str
     queues: int
     read_queues: int
+    owner: str = ""
     in_s: float | None = None
     stored: int | None = None
 
@@ -34,6 +35,7 @@ COLUMNS: Final[Mapping[str, Column[TopicLine]]] = {
     "queues": lambda one: one.queues,
     "rate": lambda one: one.in_s,
     "stored": lambda one: one.stored,
+    "owner": lambda one: one.owner or None,
 }
 
 
@@ -51,7 +53,7 @@ async def topics(visit: Visit) -> Response:
     lines = []
     for one in found:
         if kind in ("", one.message_type):
-            line = TopicLine(one.name, one.message_type, one.queues, one.read_queues)
+            line = TopicLine(one.name, one.message_type, one.queues, one.read_queues, one.owner)
             if one.name in figures:
                 line.in_s, line.stored = figures[one.name].in_s, figures[one.name].stored
             lines.append(line)

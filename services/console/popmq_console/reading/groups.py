@@ -20,6 +20,7 @@ class GroupLine:
     name: str
     fifo: bool
     max_attempts: int
+    owner: str = ""
     topics: list[str] = field(default_factory=list)
     lag: int | None = None
     in_flight: int | None = None
@@ -44,6 +45,7 @@ COLUMNS: Final[Mapping[str, Column[GroupLine]]] = {
     "polls": lambda one: one.waiting_polls,
     "receive": lambda one: one.last_receive_ms,
     "attempts": lambda one: one.max_attempts,
+    "owner": lambda one: one.owner or None,
 }
 
 
@@ -51,7 +53,7 @@ def group_lines(
     groups: Iterable[admin.Group], inspected: admin.InspectResponse | None
 ) -> list[GroupLine]:
     """A group that no broker speaks of has no figures, unless all have told of all they have."""
-    lines = {one.name: GroupLine(one.name, one.fifo, one.max_attempts) for one in groups}
+    lines = {one.name: GroupLine(one.name, one.fifo, one.max_attempts, one.owner) for one in groups}
     for broker in inspected.brokers if inspected is not None else ():
         for use in broker.groups:
             line = lines.get(use.group)
@@ -141,6 +143,7 @@ def settings_of(group: admin.Group, policy: str) -> Mapping[str, object]:
     """For a table of pairs. `policy`: as words."""
     start = group.consume_from.lower() if group.consume_from != "TIME" else "a time"
     return {
+        **({"owner": group.owner} if group.owner else {}),
         "order": "FIFO by message group" if group.fifo else "none",
         "attempts before the dead letters": group.max_attempts,
         "deliveries at most, counted or not": group.max_hand_outs,

@@ -1,6 +1,7 @@
 """Queue entries, checkpoints and acks, offsets and tables: RocketMQ's bytes and names, and back."""
 
 import json
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -145,6 +146,27 @@ def test_tables_round_trip() -> None:
     text = tables.encode_groups({"g": group}, 4, now_ms=1)
     assert json.loads(text)["subscriptionGroupTable"]["g"]["retryMaxTimes"] == 4
     assert tables.decode_groups(text, where="x") == ({"g": group}, 4)
+
+
+def test_an_owner_is_an_attribute_of_those_that_have_one() -> None:
+    """Its name is a format: pipelines and other readers look for it."""
+    topic = tables.TopicConfig(name="t", read_queues=4, write_queues=4, owner="pay@shop")
+    group = tables.GroupConfig(name="g", owner="ops")
+    texts = (
+        tables.encode_topics({"t": topic}, 1, now_ms=1),
+        tables.encode_groups({"g": group}, 1, 1),
+    )
+    rows = [json.loads(texts[0])["topicConfigTable"]["t"]]
+    rows.append(json.loads(texts[1])["subscriptionGroupTable"]["g"])
+    assert [row["attributes"]["popmq.owner"] for row in rows] == ["pay@shop", "ops"]
+    assert tables.decode_topics(texts[0], where="x") == ({"t": topic}, 1)
+    assert tables.decode_groups(texts[1], where="x") == ({"g": group}, 1)
+    for row in rows:
+        del row["attributes"]["popmq.owner"]  # as an earlier version wrote it
+    assert tables.topic_of(rows[0]) == replace(topic, owner="")
+    assert tables.group_of(rows[1]) == replace(group, owner="")
+    assert tables.topic_fields(replace(topic, owner="")) == rows[0]
+    assert tables.group_fields(replace(group, owner="")) == rows[1]
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"topicConfigTable": 1}'])

@@ -1,7 +1,12 @@
 """Are figures of groups only shown where somebody told them?"""
 
 from popmq_admin.v1 import admin_pb2 as admin
-from popmq_console.reading.groups import group_lines, topics_of_group, uses_of_topic
+from popmq_console.reading.groups import (
+    group_lines,
+    settings_of,
+    topics_of_group,
+    uses_of_topic,
+)
 from popmq_readings.cluster_view import GroupRow
 
 NOW = 1_000_000
@@ -65,3 +70,10 @@ def test_groups_of_a_topic() -> None:
     (row,) = uses_of_topic(_one(use("g", 5, in_flight=2)), "t") or []
     assert (row.group, row.lag, row.in_flight, row.ready) == ("g", 5, 2, 3)
     assert uses_of_topic(_one(use("g", 5)), "another") == []
+
+
+def test_an_owner_is_a_setting_of_groups_that_have_one() -> None:
+    owned, nobodys = admin.Group(name="a", owner="payments"), admin.Group(name="b")
+    assert [line.owner for line in group_lines([owned, nobodys], None)] == ["payments", ""]
+    assert settings_of(owned, "1s")["owner"] == "payments"
+    assert "owner" not in settings_of(nobodys, "1s")

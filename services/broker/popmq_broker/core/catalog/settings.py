@@ -11,6 +11,7 @@ _TOPIC: Final = {
     "message_type": ("message_type",),
     "queues": ("read_queues", "write_queues", "drains"),
     "order_conf": ("order_conf",),
+    "owner": ("owner",),
 }
 _GROUP: Final = {
     "fifo": ("fifo",),
@@ -19,6 +20,7 @@ _GROUP: Final = {
     "consume_from": ("consume_from", "consume_from_ms"),
     "retry_policy": ("retry_policy",),
     "lock_hold_ms": ("lock_hold_ms",),
+    "owner": ("owner",),
 }
 
 

@@ -34,6 +34,7 @@ CONSUME_FROM: Final = "popmq.consume.from"
 CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
 LOCK_HOLD: Final = "popmq.lock.hold.ms"
 MAX_HAND_OUTS: Final = "popmq.max.hand.outs"
+OWNER: Final = "popmq.owner"
 MAX_ATTEMPTS_DEFAULT: Final = 16
 
 
@@ -57,6 +58,8 @@ class TopicConfig:
     drains: bool = False
     """Its last queues take no more messages, and go when they hold none
     (core/catalog/topic_change.py)."""
+    owner: str = ""
+    """The team that it belongs to; empty: nobody's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,6 +75,8 @@ class GroupConfig:
     """Deliveries, counted or not, before what is given back uncounted is dead."""
     lock_hold_ms: int = 0
     """How long a silent consumer keeps a queue that it pulls; 0: no access lock."""
+    owner: str = ""
+    """As a topic's."""
 
 
 Config = TypeVar("Config", TopicConfig, GroupConfig)
@@ -106,6 +111,7 @@ def topic_fields(topic: TopicConfig) -> Fields:
             MESSAGE_TYPE: topic.message_type,
             **({ORDER_CONF: topic.order_conf} if topic.order_conf else {}),
             **({DRAINS: "true"} if topic.drains else {}),
+            **({OWNER: topic.owner} if topic.owner else {}),
         },
         "order": False,
         "perm": topic.perm,
@@ -128,6 +134,7 @@ def topic_of(fields: Fields) -> TopicConfig:
         message_type=str(attributes.get(MESSAGE_TYPE, "NORMAL")),
         order_conf=str(attributes.get(ORDER_CONF, "")),
         drains=attributes.get(DRAINS) == "true",
+        owner=str(attributes.get(OWNER, "")),
     )
 
 
@@ -160,6 +167,8 @@ def _group_attributes(group: GroupConfig) -> dict[str, str]:
         found[LOCK_HOLD] = str(group.lock_hold_ms)
     if group.max_hand_outs != MAX_DELIVERIES_DEFAULT:
         found[MAX_HAND_OUTS] = str(group.max_hand_outs)
+    if group.owner:
+        found[OWNER] = group.owner
     return found
 
 
@@ -175,6 +184,7 @@ def group_of(fields: Fields) -> GroupConfig:
         retry_policy=policy_from_json(fields.get("groupRetryPolicy")),
         max_hand_outs=int(attributes.get(MAX_HAND_OUTS, MAX_DELIVERIES_DEFAULT)),
         lock_hold_ms=int(attributes.get(LOCK_HOLD, 0)),
+        owner=str(attributes.get(OWNER, "")),
     )
 
 

@@ -33,5 +33,5 @@ def _reading(topic: TopicConfig, fewest: int, most: int, holds: Holds) -> TopicC
 
 
 def is_alike(topic: TopicConfig, other: TopicConfig) -> bool:
-    """In what their maker chose."""
+    """In what their maker chose, but for the owner (core/catalog/ownership.py)."""
     return (topic.message_type, topic.write_queues) == (other.message_type, other.write_queues)

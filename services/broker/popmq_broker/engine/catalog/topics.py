@@ -10,6 +10,7 @@ from typing import Final
 
 from popmq_broker.core.catalog import catalog, tables, topic_change
 from popmq_broker.core.catalog.catalog import CatalogKind, Change, Floors
+from popmq_broker.core.catalog.ownership import check_create, wanted_owner
 from popmq_broker.core.catalog.settings import changed_topic
 from popmq_broker.core.catalog.tables import TopicConfig
 from popmq_broker.engine.catalog.catalog import Catalog
@@ -63,22 +64,24 @@ class Topics:
     async def put_topic(self, request: link.PutTopic) -> link.Done:
         """Make or change a topic; returns when that is on disk and nameservers know it.
 
-        Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`, `TopicExists`, `TooManyRequests`,
-        `FirstUseLimit`, `DiskFull`.
+        Raises `IllegalTopic`, `IllegalQueueCount`, `IllegalOwner`, `BadRequest`, `TopicExists`,
+        `OwnedByOther`, `TooManyRequests`, `FirstUseLimit`, `DiskFull`.
         """
-        wanted = _checked(request.topic)
         runtime = self._runtime
-        known = self._catalog_state.topics.get(wanted.name)
+        known = self._catalog_state.topics.get(request.topic.name)
+        wanted = _checked(request.topic, known)
         if known is not None and request.only_settings:
             wanted = changed_topic(known, wanted, request.only_settings)
         if known is None and request.first_use:
             self._check_first_use()
         if known is None or not (request.only_new or request.create):
             self._put(topic_change.changed(known, wanted, self._holds(wanted.name)))
-        elif request.create and not topic_change.is_alike(known, wanted):
-            raise TopicExists(
-                topic=known.name, message_type=known.message_type, queues=known.write_queues
-            )
+        elif request.create:
+            if not topic_change.is_alike(known, wanted):
+                raise TopicExists(
+                    topic=known.name, message_type=known.message_type, queues=known.write_queues
+                )
+            check_create(known, request.topic.owner)
         await runtime.store.durable(runtime.store.log_end)
         await self.announce()  # whoever asked may not have heard of it
         return link.Done()
@@ -197,8 +200,8 @@ class Topics:
         return {LOG_END: runtime.store.log_end, **floors}
 
 
-def _checked(raw: link.TopicConfig) -> TopicConfig:
-    """Raises `IllegalTopic`, `IllegalQueueCount`, `BadRequest`."""
+def _checked(raw: link.TopicConfig, known: TopicConfig | None) -> TopicConfig:
+    """Raises `IllegalTopic`, `IllegalQueueCount`, `IllegalOwner`, `BadRequest`."""
     check_topic(raw.name)
     for count in (raw.read_queues, raw.write_queues):
         if not 1 <= count <= QUEUES_MAX:
@@ -213,6 +216,7 @@ def _checked(raw: link.TopicConfig) -> TopicConfig:
         perm=raw.perm or tables.PERM_BOTH,
         message_type=raw.message_type,
         order_conf=raw.order_conf,
+        owner=wanted_owner(raw, known),
     )
 
 
@@ -273,4 +277,5 @@ def topic_message(topic: TopicConfig, perm: int = tables.PERM_BOTH) -> link.Topi
         perm=topic.perm & perm,
         message_type=topic.message_type,
         order_conf=topic.order_conf,
+        owner=topic.owner or None,
     )

@@ -1,7 +1,10 @@
 """Consumer groups: make, change, delete."""
 
+from dataclasses import replace
+
 from popmq_broker.core.catalog import catalog, tables
 from popmq_broker.core.catalog.catalog import CatalogKind, Change
+from popmq_broker.core.catalog.ownership import check_create, wanted_owner
 from popmq_broker.core.catalog.settings import changed_group
 from popmq_broker.core.catalog.tables import GroupConfig
 from popmq_broker.core.groups.offsets import QueueKey
@@ -39,20 +42,24 @@ class Groups:
     async def put_group(self, request: link.PutGroup) -> link.Done:
         """Make or change a group; returns when that is on disk.
 
-        Raises `IllegalGroup`, `BadRequest`, `GroupExists`, `TooManyRequests`, `DiskFull`.
+        Raises `IllegalGroup`, `IllegalOwner`, `BadRequest`, `GroupExists`, `OwnedByOther`,
+        `TooManyRequests`, `DiskFull`.
         """
         runtime = self._runtime
         known = self._catalog_state.groups.get(request.group.name)
         wanted = _checked(request.group, known)
         if known is not None and request.only_settings:
             wanted = changed_group(known, wanted, request.only_settings)
-        if known is not None and request.create and known != wanted:
-            raise GroupExists(
-                group=known.name,
-                order="in order" if known.fifo else "not in order",
-                max_attempts=known.max_attempts,
-                consume_from=known.consume_from,
-            )
+        if known is not None and request.create:
+            if replace(known, owner=wanted.owner) != wanted:
+                raise GroupExists(
+                    group=known.name,
+                    order="in order" if known.fifo else "not in order",
+                    max_attempts=known.max_attempts,
+                    consume_from=known.consume_from,
+                )
+            check_create(known, request.group.owner)
+            wanted = known
         if known is None or (known != wanted and not request.only_new):
             self._put(known, wanted)
         await runtime.store.durable(runtime.store.log_end)
@@ -145,7 +152,7 @@ class Groups:
 
 
 def _checked(raw: link.GroupConfig, known: GroupConfig | None) -> GroupConfig:
-    """Raises `IllegalGroup`, `BadRequest`."""
+    """Raises `IllegalGroup`, `IllegalOwner`, `BadRequest`."""
     check_group(raw.name)
     max_hand_outs = (known or GroupConfig(name=raw.name)).max_hand_outs
     if raw.HasField("max_hand_outs"):
@@ -167,6 +174,7 @@ def _checked(raw: link.GroupConfig, known: GroupConfig | None) -> GroupConfig:
         consume_from_ms=raw.consume_from_ms if consume_from is tables.ConsumeFrom.TIME else 0,
         retry_policy=_policy(raw) if raw.HasField("retry_policy") else TABLE,
         lock_hold_ms=raw.lock_hold_ms,
+        owner=wanted_owner(raw, known),
     )
     if not 0 <= group.lock_hold_ms <= LOCK_HOLD_MS_MAX:
         text = f"hold time {group.lock_hold_ms} ms, 0 to {LOCK_HOLD_MS_MAX} allowed"
@@ -185,6 +193,7 @@ def group_message(group: GroupConfig) -> link.GroupConfig:
         consume_from=group.consume_from.value,
         consume_from_ms=group.consume_from_ms,
         lock_hold_ms=group.lock_hold_ms,
+        owner=group.owner or None,
         retry_policy=link.RetryPolicy(
             delays_ms=policy.delays_ms,
             initial_ms=policy.initial_ms,

@@ -16,6 +16,7 @@ SETTINGS: Final = (
     "consume_from",
     "lock_hold_ms",
     "retry_policy",
+    "owner",
 )
 """What `update` can change."""
 
@@ -27,7 +28,8 @@ class GroupAdminHandler:
     async def create(
         self, ctx: CallContext, request: admin.CreateGroupRequest
     ) -> admin.CreateGroupResponse:
-        """Raises `GroupExists` for one with other settings, `BadRequest`."""
+        """Raises `GroupExists` for one with other settings, `OwnedByOther` for one of another
+        owner, `IllegalOwner`, `BadRequest`."""
         group = request.group
         wanted = link.GroupConfig(
             name=group.name,
@@ -40,17 +42,22 @@ class GroupAdminHandler:
             consume_from_ms=group.consume_from_ms,
             lock_hold_ms=group.lock_hold_ms,
             max_hand_outs=group.max_hand_outs if group.HasField("max_hand_outs") else None,
+            owner=group.owner or None,
         )
         known = await self._known(group.name)
+        brokers = await self._upstream.registered()
         # those that have it first: when it is refused there it is made nowhere
-        brokers = sorted(await self._upstream.registered(), key=lambda one: one not in known)
-        brokers = await self._put(brokers, link.PutGroup(group=wanted, create=True))
-        return admin.CreateGroupResponse(brokers=brokers, existed=set(known) >= set(brokers))
+        having = [broker for broker in brokers if broker in known]
+        await self._put(having, link.PutGroup(group=wanted, create=True))
+        wanted.owner = group.owner or max((one.owner for one in known.values()), default="")
+        lacking = [broker for broker in brokers if broker not in known]
+        await self._put(lacking, link.PutGroup(group=wanted, create=True))
+        return admin.CreateGroupResponse(brokers=sorted(brokers), existed=not lacking)
 
     async def update(
         self, ctx: CallContext, request: admin.UpdateGroupRequest
     ) -> admin.UpdateGroupResponse:
-        """Raises `GroupNotFound`, `BadRequest`."""
+        """Raises `GroupNotFound`, `IllegalOwner`, `BadRequest`."""
         known = await self._known(request.name)
         if not known:
             raise GroupNotFound(group=request.name)
@@ -156,6 +163,7 @@ def _group(config: link.GroupConfig) -> admin.Group:
         consume_from_ms=config.consume_from_ms,
         lock_hold_ms=config.lock_hold_ms,
         max_hand_outs=config.max_hand_outs if config.HasField("max_hand_outs") else None,
+        owner=config.owner,
         retry_policy=admin.RetryPolicy(
             delays_ms=policy.delays_ms,
             initial_ms=policy.initial_ms,

@@ -21,7 +21,8 @@ class TopicAdminHandler:
     async def create(
         self, ctx: CallContext, request: admin.CreateTopicRequest
     ) -> admin.CreateTopicResponse:
-        """Raises `TopicExists` for one with other settings; then nothing has changed."""
+        """Raises `TopicExists` for one with other settings, `OwnedByOther` for one of another
+        owner, `IllegalOwner`; then nothing has changed."""
         wanted = request.topic
         queues = wanted.queues or QUEUES_DEFAULT
         kind = wanted.message_type or "NORMAL"
@@ -40,14 +41,20 @@ class TopicAdminHandler:
             perm=BOTH,
             message_type=kind,
             order_conf=next(filter(None, confs), "") or order_conf.conf_of(brokers, queues),
+            owner=wanted.owner or None,
         )
-        await self._put(brokers, link.PutTopic(topic=config, create=True))
-        return admin.CreateTopicResponse(brokers=brokers, existed=set(known) >= set(brokers))
+        # those that have it first: when it is refused there it is made nowhere
+        having = [broker for broker in brokers if broker in known]
+        await self._put(having, link.PutTopic(topic=config, create=True))
+        config.owner = wanted.owner or max((one.owner for one in known.values()), default="")
+        lacking = [broker for broker in brokers if broker not in known]
+        await self._put(lacking, link.PutTopic(topic=config, create=True))
+        return admin.CreateTopicResponse(brokers=brokers, existed=not lacking)
 
     async def update(
         self, ctx: CallContext, request: admin.UpdateTopicRequest
     ) -> admin.UpdateTopicResponse:
-        """Raises `TopicNotFound`, `BadRequest`."""
+        """Raises `TopicNotFound`, `IllegalOwner`, `BadRequest`."""
         known = await self._known(request.name)
         if not known:
             raise TopicNotFound(topic=request.name)
@@ -63,6 +70,9 @@ class TopicAdminHandler:
             settings.append("order_conf")
         if request.HasField("queues"):
             settings.append("queues")
+        if request.HasField("owner"):
+            config.owner = request.owner
+            settings.append("owner")
         if not settings:
             raise BadRequest(reason="nothing to change was named")
         config.read_queues = config.write_queues = queues
@@ -181,4 +191,5 @@ def topic_of(config: link.TopicConfig) -> admin.Topic:
         message_type=config.message_type,
         queues=config.write_queues,
         read_queues=config.read_queues,
+        owner=config.owner,
     )
