@@ -72,14 +72,14 @@ def test_there_are_ten_queries() -> None:
 @pytest.mark.parametrize("query", QUERIES, ids=[query.split("\n")[0] for query in QUERIES])
 def test_a_query_runs_and_finds_something(lake: dict[str, Any], query: str) -> None:
     con: duckdb.DuckDBPyConnection = lake["con"]
-    assert con.sql(query).fetchall()
+    assert con.execute(query).fetchall()
 
 
 def test_what_queries_say(lake: dict[str, Any]) -> None:
     (revive,) = [query for query in QUERIES if "recon_revive" in query]
-    assert lake["con"].sql(revive).fetchall() == [("broker-a", 1, 7, 0)]
+    assert lake["con"].execute(revive).fetchall() == [("broker-a", 1, 7, 0)]
     (dead,) = [query for query in QUERIES if "dead_letters" in query]
-    assert [found[1:] for found in lake["con"].sql(dead).fetchall()] == [("billing", 4)]
+    assert [found[1:] for found in lake["con"].execute(dead).fetchall()] == [("billing", 4)]
 
 
 def test_findings_as_they_were_after_the_first_run(lake: dict[str, Any], tmp_path: Path) -> None:
