@@ -1,4 +1,4 @@
-"""docs/lake.md: its columns are those of the lake, and its queries run in DuckDB and find something."""
+"""docs/lake.md: its columns are those of the lake; its queries run in DuckDB and find something."""
 
 import contextlib
 import io
@@ -88,6 +88,6 @@ def test_findings_as_they_were_after_the_first_run(lake: dict[str, Any], tmp_pat
     assert main(["lake", "--out", "later", "--into", "lake"]) == 0
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(AS_OF, lake)
+        exec(AS_OF, {})
     assert "skipped" in printed.getvalue()
     assert "message missing" not in printed.getvalue()
