@@ -28,7 +28,8 @@ PERM_READ: Final = 4
 PERM_WRITE: Final = 2
 PERM_BOTH: Final = PERM_READ | PERM_WRITE
 MESSAGE_TYPE: Final = "message.type"
-ORDER_CONF: Final = "popmq.fifo_queue.conf"
+ORDER_CONF: Final = "popmq.order.conf"
+_ALSO_ORDER_CONF: Final = "popmq.fifo_queue.conf"  # what versions of some days wrote
 DRAINS: Final = "popmq.drains"
 CONSUME_FROM: Final = "popmq.consume.from"
 CONSUME_FROM_MS: Final = "popmq.consume.from.ms"
@@ -132,7 +133,7 @@ def topic_of(fields: Fields) -> TopicConfig:
         write_queues=int(fields["writeQueueNums"]),
         perm=int(fields["perm"]),
         message_type=str(attributes.get(MESSAGE_TYPE, "NORMAL")),
-        order_conf=str(attributes.get(ORDER_CONF, "")),
+        order_conf=str(attributes.get(ORDER_CONF) or attributes.get(_ALSO_ORDER_CONF, "")),
         drains=attributes.get(DRAINS) == "true",
         owner=str(attributes.get(OWNER, "")),
     )
