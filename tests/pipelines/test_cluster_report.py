@@ -6,7 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
+from deltalake import DeltaTable
 from harness.audit import LONG_MS, healthy
 from harness.log_writer import GROUP, TOPIC, LogWriter
 from pyspark.sql import SparkSession
@@ -14,6 +16,7 @@ from pyspark.sql import SparkSession
 from popmq_pipelines.__main__ import main
 from popmq_pipelines.jobs.audit_brokers import CRASHED, audit_brokers
 from popmq_pipelines.jobs.reconcile import GRACE_MS
+from popmq_pipelines.snapshot.columns import AUDIT_TABLES
 
 pytestmark = [
     pytest.mark.pipelines,
@@ -134,6 +137,21 @@ def test_without_an_audit_there_is_nothing_to_report(
 ) -> None:
     assert main(["cluster", "--out", str(tmp_path)]) == 2
     assert "popmq-pipelines audit --out" in capsys.readouterr().err
+
+
+def test_a_lake_has_all_rows_of_both_audits(
+    audit: Audit, tmp_path: Path, spark: SparkSession
+) -> None:
+    assert audit() == 0
+    assert main(["lake", "--out", str(tmp_path / "audit"), "--into", str(tmp_path / "lake")]) == 0
+    for table in AUDIT_TABLES:
+        files = (tmp_path / "audit").glob(f"*/report/{table}/snapshot_id=*/*.parquet")
+        wanted = sum(pq.read_metadata(file).num_rows for file in files)
+        found = DeltaTable(str(tmp_path / "lake" / table)).to_pyarrow_table()
+        assert found.num_rows == wanted, table
+    states = DeltaTable(str(tmp_path / "lake/recon_message_state")).to_pyarrow_table()
+    assert set(states.column("broker").to_pylist()) == {"broker-a", "broker-b"}
+    assert states.num_rows > 0
 
 
 def test_a_report_that_crashes_is_no_verdict(audit: Audit, tmp_path: Path) -> None:

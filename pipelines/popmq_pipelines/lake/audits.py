@@ -1,7 +1,7 @@
 """What audits have left on disk: of each table, the partitions that the audit knows now.
 
 OUT/T/snapshot_id=S/part-00000.parquet      an audit's own directory
-OUT/BROKER/T/snapshot_id=S/…                what `audit` writes for several brokers
+OUT/BROKER/report/T/snapshot_id=S/…         what `audit` writes for several brokers
 """
 
 import hashlib
@@ -81,8 +81,11 @@ def find(outs: Iterable[Path]) -> list[AuditedTables]:
             ledger = ledgers.load(out / "ledger")
             here = [AuditedTables(ledger.broker or out.resolve().name, out, ledger)]
         else:
-            places = sorted(path.parent for path in out.glob(f"*/{RUNS}"))
-            here = [AuditedTables(one.name, one, ledgers.load(one / "ledger")) for one in places]
+            here = [
+                AuditedTables(place.name, report, ledgers.load(report / "ledger"))
+                for place in sorted(out.glob("*"))
+                if ((report := place / "report") / RUNS).is_dir()
+            ]
         if not here:
             raise NothingAudited(f"{out}: {NothingAudited.__doc__}")
         for one in here:

@@ -171,8 +171,8 @@ def test_a_crash_between_tables_is_mended(
 
 
 def test_brokers_do_not_touch_each_other(tmp_path: Path) -> None:
-    one = AuditFolder(tmp_path / "all" / "broker-a")
-    other = AuditFolder(tmp_path / "all" / "broker-b", "broker-b")
+    one = AuditFolder(tmp_path / "all/broker-a/report")
+    other = AuditFolder(tmp_path / "all/broker-b/report", "broker-b")
     one.run({STATE: [state(1)]})
     other.run({STATE: [state(1, state="dead")]})
     bring(tmp_path / "lake", tmp_path / "all")
