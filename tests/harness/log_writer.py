@@ -139,11 +139,11 @@ class LogWriter:
 
     def owner(self, kind: str, name: str, owner: str) -> None:
         """A topic or group is changed, and is this owner's from here on."""
-        config = TopicConfig(name=name, read_queues=1, write_queues=1)
-        change = catalog.topic(config) if kind == "topic" else catalog.group(GroupConfig(name=name))
-        said = json.loads(catalog.encode(change))
-        said["v"]["attributes"]["popmq.owner"] = owner
-        body = json.dumps(said).encode()
+        config = TopicConfig(name=name, read_queues=1, write_queues=1, owner=owner)
+        change = catalog.topic(config)
+        if kind == "group":
+            change = catalog.group(GroupConfig(name=name, owner=owner))
+        body = catalog.encode(change)
         self._append(names.CATALOG_TOPIC, 0, body, {properties.TAGS: kind})
 
     def pass_time(self, ms: int) -> None:

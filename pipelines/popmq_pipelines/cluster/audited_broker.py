@@ -20,9 +20,9 @@ from popmq_pipelines.cluster.owners import Named, Owners, Said
 from popmq_pipelines.report import last_report
 from popmq_pipelines.snapshot.columns import AUDIT_TABLES, names
 from popmq_pipelines.tables import ledger as ledgers
+from popmq_pipelines.tables import ledger_tables, results
 from popmq_pipelines.tables.ledger import Epoch, Ledger
 
-FINDINGS: Final = ("recon_gaps", "recon_duplicates")
 BALANCE: Final = tuple(
     column.name for column in AUDIT_TABLES["recon_balance"] if column.kind == "bigint"
 )[1:]
@@ -68,13 +68,13 @@ class AuditedBroker:
 
 def owners_said(out: Path) -> Said:
     """By the newest snapshot that was audited. Raises `LedgerDamaged`, `OSError`."""
-    return _owners(_Tables(out, ledgers.load(out / "ledger")))
+    return _owners(_Tables(out, ledgers.load(ledger_tables.folder(out))))
 
 
 def read(name: str, out: Path, owners: Owners) -> AuditedBroker:
     """`out`: an audit's directory. Raises `NoReport`, `LedgerDamaged`, `OSError`."""
     report, snapshot = last_report.load(out)
-    ledger = ledgers.load(out / "ledger")
+    ledger = ledgers.load(ledger_tables.folder(out))
     tables = _Tables(out, ledger)
     stored, minutes = _traffic(tables, owners)
     return AuditedBroker(
@@ -93,8 +93,8 @@ def read(name: str, out: Path, owners: Owners) -> AuditedBroker:
 
 def findings(out: Path) -> Iterator[dict[str, Any]]:
     """All of them, row by row, in the order of the epochs. Raises `LedgerDamaged`, `OSError`."""
-    tables = _Tables(out, ledgers.load(out / "ledger"))
-    for table in FINDINGS:
+    tables = _Tables(out, ledgers.load(ledger_tables.folder(out)))
+    for table in results.FINDINGS:
         for rows in tables.of_epochs(table, names(table)):
             yield from rows.to_pylist()
 
@@ -107,14 +107,14 @@ class _Tables:
     def of_epochs(self, table: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Of the audit's tables, file by file. Older versions did not write all of them."""
         for epoch in self.ledger.epochs:
-            yield from _files(self.out / table / f"snapshot_id={epoch.snapshot_id}", columns)
+            yield from _files(results.partition(self.out, table, epoch.snapshot_id), columns)
 
     def kept(
         self, table: str, columns: Sequence[str], epochs: Sequence[Epoch]
     ) -> Iterator[pa.Table]:
         """Of what the ledger keeps."""
         for epoch in epochs:
-            yield from _files(self.out / "ledger" / f"{epoch.number:06}" / table, columns)
+            yield from _files(ledger_tables.place(self.out, epoch.number) / table, columns)
 
 
 def _files(folder: Path, columns: Sequence[str]) -> Iterator[pa.Table]:

@@ -110,6 +110,7 @@ def put_together(
             places[place] += row["finding_count"]
     topics = _topics(audited, owners)
     groups = _groups(audited, owners)
+    minutes = _by_minute(audited)
     user_topics = [row for row in topics if is_user_topic(row.topic)]
     report = ClusterReport(
         made_ms=now_ms,
@@ -119,12 +120,12 @@ def put_together(
         finding_counts=dict(sorted(counts.items())),
         finding_places=dict(places.most_common()),
         steps=advice.steps(counts),
-        owners=_owners(audited, user_topics, groups, owners),
+        owners=_owners(audited, user_topics, groups, owners, minutes),
         topics=user_topics,
         inner_topics=[row for row in topics if not is_user_topic(row.topic)],
         groups=groups,
         times=spreads(audited),
-        minutes=_minutes(audited),
+        minutes=_last_day(minutes),
     )
     if before is None:
         return report
@@ -193,9 +194,9 @@ def _owners(
     topics: Sequence[TopicSums],
     groups: Sequence[GroupSums],
     owners: Owners,
+    minutes: Mapping[str, Mapping[int, int]],
 ) -> list[OwnerSums]:
     """Those with the most bytes first. `topics`: those that clients may use."""
-    minutes = _by_minute(audited)
     user_groups = [row for row in groups if is_user_topic(row.topic)]
     findings = Counter[str]()
     for one in audited:
@@ -244,8 +245,7 @@ def _rates(minutes: Mapping[int, int]) -> tuple[float, float]:
     return sum(minutes.values()) / span_s, max(minutes.values()) * 1_000 / MINUTE_MS
 
 
-def _minutes(audited: Sequence[AuditedBroker]) -> dict[str, list[list[int]]]:
-    found = _by_minute(audited)
+def _last_day(found: Mapping[str, Mapping[int, int]]) -> dict[str, list[list[int]]]:
     last_ms = max((max(minutes) for minutes in found.values()), default=0)
     first_ms = last_ms - (MINUTES_MAX - 1) * MINUTE_MS
     return {

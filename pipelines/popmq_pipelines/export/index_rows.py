@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping
 
 from popmq_broker.core.catalog import catalog
-from popmq_broker.core.catalog.tables import GroupConfig
+from popmq_broker.core.catalog.tables import GroupConfig, TopicConfig
 from popmq_broker.core.retries import redrive
 from popmq_broker.core.retries.retry import DLQ_ATTEMPTS
 from popmq_broker.core.retries.retry_policy import to_json
@@ -102,16 +102,12 @@ def _settings(record: Record, properties: Mapping[str, str]) -> Rows:
         return []
     change = catalog.decode(record.body, where=f"{record.topic} at {record.log_offset}")
     place = (record.log_offset, record.store_timestamp_ms)
-    owners: Rows = [("owners", (kind, change.name, _owner(record), *place))]
+    there = change.value
+    owner = there.owner if isinstance(there, TopicConfig | GroupConfig) else ""
+    owners: Rows = [("owners", (kind, change.name, owner or None, *place))]
     if kind == catalog.CatalogKind.TOPIC:
         return owners
     return [*owners, ("group_settings", _group(change, place))]
-
-
-def _owner(record: Record) -> str | None:
-    """By the attribute alone, which whoever wrote the record may have put there."""
-    said = json.loads(record.body).get("v") or {}
-    return (said.get("attributes") or {}).get("popmq.owner") or None
 
 
 def _group(change: catalog.Change, place: Row) -> Row:

@@ -38,12 +38,12 @@ def folder(out: Path) -> Path:
 def keep_files(out: Path, number: int, table: str, files: Sequence[Path]) -> None:
     """Have these files of a snapshot in the ledger, in the order of the log; without a second copy
     where the disk allows it."""
-    place = _place(out, number) / table
+    kept = place(out, number) / table
     if not files:  # an older version did not write the table
         return
-    place.mkdir(parents=True)
+    kept.mkdir(parents=True)
     for i, file in enumerate(files):
-        target = place / f"part-{i:05}.parquet"
+        target = kept / f"part-{i:05}.parquet"
         try:
             os.link(file, target)
         except OSError:  # another disk, or one without links
@@ -51,15 +51,15 @@ def keep_files(out: Path, number: int, table: str, files: Sequence[Path]) -> Non
 
 
 def keep_rows(out: Path, number: int, table: str, rows: DataFrame) -> None:
-    rows.write.parquet(str(_place(out, number) / table))
+    rows.write.parquet(str(place(out, number) / table))
 
 
 def drop(out: Path, number: int) -> None:
-    shutil.rmtree(_place(out, number), ignore_errors=True)
+    shutil.rmtree(place(out, number), ignore_errors=True)
 
 
 def size_bytes(out: Path, number: int) -> int:
-    files = (path for path in _place(out, number).rglob("*") if path.is_file())
+    files = (path for path in place(out, number).rglob("*") if path.is_file())
     return sum(path.stat().st_size for path in files)
 
 
@@ -70,15 +70,16 @@ def rows(spark: SparkSession, out: Path, table: str, epochs: Sequence[Epoch]) ->
 
 def write(out: Path, number: int, name: str, frame: DataFrame) -> None:
     """`name` of columns.LEDGER_TABLES."""
-    in_one_part(frame).write.mode("overwrite").parquet(str(_place(out, number) / name))
+    in_one_part(frame).write.mode("overwrite").parquet(str(place(out, number) / name))
 
 
 def read(spark: SparkSession, out: Path, name: str, numbers: Sequence[int]) -> DataFrame:
-    places = [str(_place(out, one) / name) for one in numbers if (_place(out, one) / name).is_dir()]
+    places = [str(place(out, one) / name) for one in numbers if (place(out, one) / name).is_dir()]
     if not places:  # an older version did not leave all of them
         return spark.createDataFrame([], struct(name))
     return together(spark.read.schema(struct(name)).parquet(*places))
 
 
-def _place(out: Path, number: int) -> Path:
+def place(out: Path, number: int) -> Path:
+    """Where the tables of an epoch lie."""
     return folder(out) / f"{number:06}"
