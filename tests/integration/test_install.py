@@ -1,7 +1,6 @@
 """What users get when they install: the wheel alone, in an environment of its own."""
 
 import json
-import re
 import subprocess
 import sys
 import tomllib
@@ -61,15 +60,3 @@ def test_the_sdk_alone_brings_grpcio_and_protobuf(tmp_path: Path) -> None:
     (tmp_path / "server").mkdir()
     with standalone(tmp_path / "server") as server:
         assert run(command, "run", "shop:app", "--endpoint", server.endpoint) == "billed order-1\n"
-
-
-def test_the_extras_are_told_with_what_they_bring() -> None:
-    """docs/sdk.md has a line for each."""
-    expected = {
-        extra: {re.split(r"[><=;]", one)[0].strip() for one in requirements}
-        for extra, requirements in PROJECT["optional-dependencies"].items()
-    }
-    text = (ROOT / "docs" / "sdk.md").read_text()
-    lines = re.findall(r"^\| `popmq\[(\w+)\]` \| [^|]* \| ([^|]*) \|$", text, re.MULTILINE)
-    told = {extra: set(names.replace("`", "").split(", ")) for extra, names in lines}
-    assert {extra: {name.strip() for name in names} for extra, names in told.items()} == expected

@@ -139,3 +139,15 @@ def source_of(module: str) -> Path | None:
             if path.is_file():
                 return path
     return None
+
+
+def test_the_extras_are_told_with_what_they_bring() -> None:
+    """docs/sdk.md has a line for each."""
+    expected = {
+        extra: {re.split(r"[><=;]", one)[0].strip() for one in requirements}
+        for extra, requirements in PROJECT["optional-dependencies"].items()
+    }
+    text = (ROOT / "docs" / "sdk.md").read_text()
+    lines = re.findall(r"^\| `popmq\[(\w+)\]` \| [^|]* \| ([^|]*) \|$", text, re.MULTILINE)
+    told = {extra: set(names.replace("`", "").split(", ")) for extra, names in lines}
+    assert {extra: {name.strip() for name in names} for extra, names in told.items()} == expected
