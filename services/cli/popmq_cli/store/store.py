@@ -4,9 +4,7 @@ broker that runs."""
 import asyncio
 import os
 import sys
-from collections.abc import Callable
 from contextlib import closing
-from functools import wraps
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -22,22 +20,25 @@ from popmq_broker.store.offline.closed_directory import Shown
 from popmq_cli.shell.commands import CommandGroup, json_option
 from popmq_cli.shell.completion import topic_names
 from popmq_cli.shell.connection import check_text, client_options
-from popmq_cli.shell.output import confirm, document, fail, progress, table
+from popmq_cli.shell.output import confirm, document, table
 from popmq_cli.shell.parameters import OFFSET, Number, QueueRef, QueueType
 from popmq_cli.store.backup import backup
-from popmq_cli.store.other_shards import note_other_shards
+from popmq_cli.store.check import check
 from popmq_cli.store.rebuild_queue import rebuild_queue
-from popmq_common.errors import BadRequest, DirectoryInUse, PopMQError
-from popmq_common.process import logs
+from popmq_cli.store.refusals import EXIT_FINDINGS, EXIT_SOUND, with_exit_codes
+from popmq_cli.store.shards import (
+    ShardDirectory,
+    note_other_shards,
+    shard_option,
+    shards_in,
+    together,
+)
 from popmq_common.process.clock import SystemClock
-from popmq_common.process.config import ConfigError, from_env
+from popmq_common.process.config import from_env
 from popmq_common.records import properties
 from popmq_common.words import counted
 from popmq_readings.times import moment
 
-EXIT_SOUND = 0
-EXIT_FINDINGS = 1
-EXIT_USAGE = 2
 BODY_SHOWN = 60
 ANY_QUEUE = -1
 
@@ -49,23 +50,6 @@ _WRITE = click.option(
 )
 
 
-def _errors(command: Callable[..., None]) -> Callable[..., None]:
-    """What is refused is usage, what is damaged is a finding."""
-
-    @wraps(command)
-    def run(*args: Any, **named: Any) -> None:
-        try:
-            logs.configure("warning")
-            note_other_shards(named["data_dir"])
-            command(*args, **named)
-        except (BadRequest, DirectoryInUse, ConfigError) as wrong:
-            fail(str(wrong), EXIT_USAGE)
-        except PopMQError as wrong:
-            fail(str(wrong), EXIT_FINDINGS)
-
-    return run
-
-
 @click.group(cls=CommandGroup)
 def store() -> None:
     """Check, show, copy and repair the files of a broker.
@@ -73,45 +57,6 @@ def store() -> None:
     The broker must be stopped, except for `backup` and for `rebuild` of one queue. Exit codes: 0
     everything is sound, 1 damage was found, 2 the command was refused.
     """
-
-
-@store.command()
-@_DIR
-@json_option
-@_errors
-def check(data_dir: Path, as_json: bool) -> None:
-    """Check all files of the data directory DIR against each other.
-
-    Nothing is changed.
-    """
-    with progress("Reading the log") as tell:
-        checked = tools.check(data_dir, tell)
-    findings = checked.findings
-    if as_json:
-        document(
-            {
-                "logStart": checked.log_start,
-                "logEnd": checked.log_end,
-                "records": checked.records,
-                "queues": len(checked.queues),
-                "journalRecords": checked.journal_records,
-                "findingCount": findings.wrong_count,
-                "findings": [finding._asdict() for finding in findings.wrong],
-                "notes": [finding._asdict() for finding in findings.notes],
-            }
-        )
-    else:
-        for finding in findings.wrong:
-            click.echo(f"{finding.path} at {finding.offset}: {finding.reason}")
-        for finding in findings.notes:
-            click.echo(f"note: {finding.path} at {finding.offset}: {finding.reason}")
-        verdict = counted(findings.wrong_count, "finding") if findings.wrong_count else "sound"
-        click.echo(
-            f"{counted(checked.records, 'record')} between {checked.log_start} and "
-            f"{checked.log_end} in {counted(len(checked.queues), 'queue')}, "
-            f"{checked.journal_records} of the journal: {verdict}"
-        )
-    sys.exit(EXIT_FINDINGS if findings.wrong_count else EXIT_SOUND)
 
 
 @store.command()
@@ -137,7 +82,7 @@ def check(data_dir: Path, as_json: bool) -> None:
 )
 @click.option("--checkpoint", is_flag=True, help="Show what the last checkpoint wrote instead.")
 @json_option
-@_errors
+@with_exit_codes
 def dump(
     data_dir: Path,
     topic: str,
@@ -148,6 +93,7 @@ def dump(
     as_json: bool,
 ) -> None:
     """Show records of the log in the data directory DIR."""
+    note_other_shards(data_dir)
     if checkpoint:
         _show_checkpoint(data_dir, as_json)
         return
@@ -228,6 +174,7 @@ def _show_checkpoint(data_dir: Path, as_json: bool) -> None:
     metavar="BROKER",
     help="Of a running broker: the same as --queue BROKER:QUEUE.",
 )
+@shard_option
 @_WRITE
 @client_options
 def rebuild(
@@ -237,6 +184,7 @@ def rebuild(
     topic: str,
     queue: QueueRef | None,
     broker: str,
+    shard: int | None,
     write: bool,
     endpoint: str,
     as_json: bool,
@@ -246,16 +194,16 @@ def rebuild(
     Of a stopped broker: all queues in its directory DIR. With --offsets consumerOffset.json is set
     aside, and offsets are read from the journal. The offsets of a group whose journal records were
     deleted by retention are lost. With --settings the files of topics, groups, users and the
-    permission are set aside too.
+    permission are set aside too. Of a standalone with several cores, all shards are rebuilt.
 
     Of running brokers: one queue, named by --topic and --queue. Its damaged entries are written
     anew, and groups get the messages that they have skipped.
     """
     if data_dir is not None and not topic and queue is None:
         _rebuild_all(
-            data_dir=data_dir, offsets=offsets, settings=settings, write=write, as_json=as_json
+            data_dir, shard, offsets=offsets, settings=settings, write=write, as_json=as_json
         )
-    elif data_dir is None and topic and queue is not None:
+    elif data_dir is None and shard is None and topic and queue is not None:
         if broker and queue.broker and broker != queue.broker:
             raise click.UsageError(f"two brokers are named: {broker} and {queue.broker}")
         broker = queue.broker or broker
@@ -268,23 +216,36 @@ def rebuild(
         raise click.UsageError("name a directory, or --topic and --queue of a running broker")
 
 
-@_errors
-def _rebuild_all(data_dir: Path, offsets: bool, settings: bool, write: bool, as_json: bool) -> None:
-    with tools.held(data_dir):
-        count = tools.queue_count(data_dir)
-    if as_json:
+@with_exit_codes
+def _rebuild_all(
+    data_dir: Path,
+    shard: int | None,
+    *,
+    offsets: bool,
+    settings: bool,
+    write: bool,
+    as_json: bool,
+) -> None:
+    told: list[tuple[ShardDirectory, dict[str, object]]] = []
+    for one in shards_in(data_dir, shard):
+        with tools.held(one.path):
+            count = tools.queue_count(one.path)
         if write:
-            asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets, settings=settings))
-        document({"queues": count, "offsets": offsets, "settings": settings, "written": write})
-        return
-    if not write:
-        more = ", and the groups' positions from the journal" if offsets else ""
-        more += ", and topics, groups, users and the permission" if settings else ""
+            asyncio.run(rebuilds.rebuild(_config(one.path), offsets=offsets, settings=settings))
+        told.append(
+            (one, {"queues": count, "offsets": offsets, "settings": settings, "written": write})
+        )
         queues = counted(count, "queue")
-        click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
-        return
-    asyncio.run(rebuilds.rebuild(_config(data_dir), offsets=offsets, settings=settings))
-    click.echo(f"Rebuilt {counted(count, 'queue')}. Now: popmq store check {data_dir}")
+        if not as_json and write:
+            click.echo(f"Rebuilt {queues}. Now: popmq store check {one.path}")
+        elif not as_json:
+            more = ", and the groups' positions from the journal" if offsets else ""
+            more += ", and topics, groups, users and the permission" if settings else ""
+            click.echo(f"Would rebuild {queues} of {one.path} from the log{more}.")
+    if as_json:
+        document(together(told))
+    elif not write:
+        click.echo("Nothing was changed. Add --write to do it.")
 
 
 @store.command()
@@ -293,12 +254,13 @@ def _rebuild_all(data_dir: Path, offsets: bool, settings: bool, write: bool, as_
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_WRITE
 @json_option
-@_errors
+@with_exit_codes
 def truncate(data_dir: Path, at: int, yes: bool, write: bool, as_json: bool) -> None:
     """Delete the end of the log in DIR, from one record on.
 
     The derived files are rebuilt from what is left.
     """
+    note_other_shards(data_dir)
     lost = tools.behind(data_dir, at)
     count = lost.records.total()
     if as_json:
@@ -332,28 +294,36 @@ def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: boo
 
 @store.command()
 @_DIR
+@shard_option
 @_WRITE
 @json_option
-@_errors
-def handover(data_dir: Path, write: bool, as_json: bool) -> None:
+@with_exit_codes
+def handover(data_dir: Path, shard: int | None, write: bool, as_json: bool) -> None:
     """Prepare DIR for a broker of Apache RocketMQ.
 
     Writes delayed messages that are not due yet to timerlog and config/timercheck. Without these
     files RocketMQ delivers delayed messages again that PopMQ has delivered or recalled. Run it each
-    time after PopMQ has used the directory.
+    time after PopMQ has used the directory. Of a standalone with several cores, each shard's
+    directory is for a broker of its own.
     """
-    with tools.held(data_dir):
-        pass
-    count = asyncio.run(hand_over(_config(data_dir), SystemClock())) if write else None
+    told: list[tuple[ShardDirectory, dict[str, object]]] = []
+    for one in shards_in(data_dir, shard):
+        with tools.held(one.path):
+            pass
+        count = asyncio.run(hand_over(_config(one.path), SystemClock())) if write else None
+        told.append((one, {"written": write, "waiting": count}))
+        if not as_json and count is None:
+            click.echo(f"Would write timerlog and config/timercheck in {one.path}.")
+        elif not as_json:
+            messages = counted(count or 0, "delayed message")
+            click.echo(f"{messages} written in {one.path}; RocketMQ will deliver them.")
     if as_json:
-        document({"written": write, "waiting": count})
-    elif count is None:
-        click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
-    else:
-        messages = counted(count, "delayed message")
-        click.echo(f"{messages} written; RocketMQ will deliver them.")
+        document(together(told))
+    elif not write:
+        click.echo("Nothing was changed. Add --write to do it.")
 
 
+store.add_command(check)
 store.add_command(backup)
 
 

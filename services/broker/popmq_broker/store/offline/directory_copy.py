@@ -12,7 +12,8 @@ after a power failure, a start cuts the log at the first bad place behind the ma
 (core/store/recovery.py). What was answered OK before the copy began lies below that mark or behind
 it in bytes that no longer change. It is in the copy; what came meanwhile may be.
 
-Left out: `lock`, and the index of keys, which a start makes again from the log.
+Left out: `lock`, the index of keys, which a start makes again from the log, and `shards`, the
+directories of other brokers, each of which is copied by itself.
 """
 
 import os
@@ -26,7 +27,7 @@ from popmq_common.units import MiB
 
 LOG: Final = "commitlog"
 FIRST: Final = ("checkpoint", "config")
-LEFT_OUT: Final = {"lock", "index"}
+LEFT_OUT: Final = {"lock", "index", "shards"}
 CHUNK_BYTES: Final = 4 * MiB
 
 Progress = Callable[[int, int], None]
