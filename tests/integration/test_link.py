@@ -1,6 +1,7 @@
 """The link between proxy and broker: batching, time-outs, cancelling, broken connections."""
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
@@ -25,6 +26,15 @@ from popmq_proxy.clients.brokers import LinkBrokers
 Handle = Callable[[link.Call], Awaitable[link.Reply]]
 
 
+by_unix_socket = False
+
+
+@pytest.fixture(params=[False, True], ids=["port", "unix-socket"], autouse=True)
+def _way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Proxies of the broker's machine come by a Unix socket, the others by the port."""
+    monkeypatch.setattr(sys.modules[__name__], "by_unix_socket", request.param)
+
+
 async def echo(call: link.Call) -> link.Reply:
     return link.Reply(id=call.id, done=link.Done())
 
@@ -34,7 +44,7 @@ async def linked(
     handle: Handle, secret: bytes = b"", shown: bytes = b""
 ) -> AsyncIterator[tuple[LinkBrokers, LinkServer]]:
     server = LinkServer(handle, one_by_one(handle), name="b", secret=secret, log=logs.get("test"))
-    await server.start("127.0.0.1", 0)
+    await server.start("127.0.0.1", 0, unix_socket=by_unix_socket)
 
     async def address(broker: str) -> str:
         return f"127.0.0.1:{server.port}"

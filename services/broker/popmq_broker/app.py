@@ -68,7 +68,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
             log=log,
             tls=link_tls,
         )
-        await link_server.start(config.host, config.port)
+        await link_server.start(config.host, config.port, unix_socket=config.link_socket)
         address = config.advertise or f"{config.host}:{link_server.port}"
         remembered_as = broker.peers.remembered_as
         announcers = [

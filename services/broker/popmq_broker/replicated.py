@@ -83,7 +83,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[ReplicaSer
     registry = replica_metrics.registry(config.name, built)
     pages = MetricsServer(registry, config.host, config.metrics_port, tls=metrics_tls)
     directory = _directory(config, log)
-    await link_server.start(config.host, config.port)
+    await link_server.start(config.host, config.port, unix_socket=config.link_socket)
     address = config.advertise or f"{config.host}:{link_server.port}"
     serving = partial(_serving, config, address, link_server, registry)
     replica = Replica(_parts(config, clock, log, address, register, directory, serving))

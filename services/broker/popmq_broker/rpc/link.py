@@ -12,6 +12,7 @@ from popmq_common.errors import (
     PopMQError,
     TooManyRequests,
 )
+from popmq_common.link import link_socket
 from popmq_common.link.frames import FrameConnection
 from popmq_common.link.sends import SendCall, SendDone
 from popmq_common.link.wire import failure_of
@@ -58,7 +59,7 @@ class LinkServer:
         self._secret = secret
         self._log = log
         self._tls = tls
-        self._server: asyncio.Server | None = None
+        self._servers: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], LinkConnection | None] = {}
         self.port = 0
 
@@ -71,15 +72,25 @@ class LinkServer:
         """Under way, of all proxies."""
         return sum(one.call_count for one in self._connections.values() if one is not None)
 
-    async def start(self, host: str, port: int) -> None:
-        self._server = await asyncio.get_running_loop().create_server(
-            lambda: FrameConnection(self._made, GREETING_BYTES_MAX),
+    async def start(self, host: str, port: int, *, unix_socket: bool = False) -> None:
+        """`unix_socket`: proxies of this machine may come by one, if there is no TLS."""
+        loop = asyncio.get_running_loop()
+        by_port = await loop.create_server(
+            self._incoming,
             host,
             port,
             ssl=self._tls,
             ssl_handshake_timeout=GREETING_S if self._tls else None,
         )
-        self.port = self._server.sockets[0].getsockname()[1]
+        self._servers.append(by_port)
+        self.port = by_port.sockets[0].getsockname()[1]
+        if unix_socket and self._tls is None:
+            listener = link_socket.listening(f"{host}:{self.port}", self._log)
+            if listener is not None:
+                self._servers.append(await loop.create_unix_server(self._incoming, sock=listener))
+
+    def _incoming(self) -> FrameConnection:
+        return FrameConnection(self._made, GREETING_BYTES_MAX)
 
     async def stop(self, grace_s: float = GRACE_S) -> None:
         """Take no more connections and calls, let calls finish for a while, then cut them off.
@@ -87,8 +98,8 @@ class LinkServer:
         Waiting pops do not hold it up: they end at once, with nothing taken. Proxies are told, and
         hang up themselves: of a call that crosses a connection's end nobody knows what became.
         """
-        assert self._server is not None
-        self._server.close()
+        for server in self._servers:
+            server.close()
         open_ones = [c for c in self._connections.values() if c is not None]
         try:
             async with asyncio.timeout(grace_s):

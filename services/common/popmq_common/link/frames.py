@@ -245,7 +245,8 @@ class FrameConnection(asyncio.Protocol):
 
     @property
     def peer(self) -> str:
-        return str(self.transport.get_extra_info("peername"))
+        """For people."""
+        return str(self.transport.get_extra_info("peername") or "a process of this machine")
 
     def pause_writing(self) -> None:
         self._paused = True
@@ -286,6 +287,8 @@ def _settle(future: "asyncio.Future[Any]", error: BaseException | None) -> None:
 def watch_silence(transport: asyncio.BaseTransport) -> None:
     """Have the system break a connection whose peer is silent, also while we only wait."""
     sock = transport.get_extra_info("socket")
+    if sock.family == socket.AF_UNIX:  # there is no machine between that could go
+        return
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_USER_TIMEOUT"):  # Linux
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENCE_MS)

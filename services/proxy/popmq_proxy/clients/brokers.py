@@ -9,9 +9,11 @@ from math import ceil
 from typing import Any, Protocol
 
 from popmq_common.errors import BrokerUnreachable, PopMQError
+from popmq_common.link import link_socket
 from popmq_common.link.frames import FrameConnection
 from popmq_common.link.greeting import greet
 from popmq_common.link.sends import SendCall
+from popmq_common.process import logs
 from popmq_common.tls.handshakes import failure_text
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, OnReply
@@ -82,6 +84,7 @@ class LinkBrokers:
         self._secret = secret
         self._tls = tls
         self._linger_ms_max = linger_ms_max
+        self._log = logs.get("proxy")
         self._closed = False
         self._links: dict[str, BrokerLink] = {}
         self._retired: set[BrokerLink] = set()
@@ -195,12 +198,9 @@ class LinkBrokers:
 
     async def _open(self, broker: str, address: str) -> BrokerLink:
         """Raises `BrokerUnreachable`, `NotAuthorized`."""
-        host, _, port = address.rpartition(":")
         try:
             async with asyncio.timeout(CONNECT_S):
-                _, frames = await asyncio.get_running_loop().create_connection(
-                    FrameConnection, host.strip("[]"), int(port), ssl=self._tls
-                )
+                frames = await self._reach(address)
                 try:
                     await greet(frames, broker, self._secret, "POPMQ_PROXY_LINK_TLS")
                 except BaseException:
@@ -212,6 +212,20 @@ class LinkBrokers:
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
         return BrokerLink(broker, frames, self._linger_ms_max, address)
+
+    async def _reach(self, address: str) -> FrameConnection:
+        """By the Unix socket of a broker of this machine, else by its port. Raises `OSError`,
+        `ValueError` for an address that is none."""
+        loop = asyncio.get_running_loop()
+        sock = None if self._tls else link_socket.connected(address, self._log)
+        if sock is not None:
+            _, frames = await loop.create_unix_connection(FrameConnection, sock=sock)
+            return frames
+        host, _, port = address.rpartition(":")
+        _, frames = await loop.create_connection(
+            FrameConnection, host.strip("[]"), int(port), ssl=self._tls
+        )
+        return frames
 
     async def close(self) -> None:
         self._closed = True
