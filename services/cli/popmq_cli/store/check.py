@@ -5,8 +5,8 @@ from pathlib import Path
 
 import click
 
-from popmq_broker.store.check.check import Checked
 from popmq_broker.store.offline import closed_directory as tools
+from popmq_broker.store.offline.closed_directory import Checked
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.output import document, progress
 from popmq_cli.store.refusals import EXIT_FINDINGS, EXIT_SOUND, with_exit_codes

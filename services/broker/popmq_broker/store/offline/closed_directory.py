@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from popmq_broker.core.store.queue_entry import ENTRY_BYTES, QueueEntry, decode_all
-from popmq_broker.store.check.check import Check, Checked, EntryWindows, Progress, open_log
+from popmq_broker.store.check.check import Check, EntryWindows, Progress, open_log
+from popmq_broker.store.check.check import Checked as Checked
 from popmq_broker.store.files import checkpoint_file, segments
 from popmq_broker.store.files.checkpoint_file import Marks
 from popmq_broker.store.files.files import OsFiles, writing_to
