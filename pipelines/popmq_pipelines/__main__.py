@@ -10,9 +10,9 @@ import traceback
 from pathlib import Path
 from typing import Final
 
-from popmq_pipelines import audit_commands, cluster_commands, lake_commands
+from popmq_pipelines import audit_commands, cluster_commands, lake_commands, stream_commands
+from popmq_pipelines.command_parts import fail
 
-USAGE = audit_commands.USAGE
 CRASHED = 70  # no verdict at all; must not look like FAIL
 _PACKAGES = {
     "pyspark": "pipelines",
@@ -32,7 +32,7 @@ def main(arguments: list[str] | None = None) -> int:
         name = (missing.name or "").partition(".")[0]
         if name not in _PACKAGES:
             raise
-        return _fail(f"{name} is not installed: pip install 'popmq[{_PACKAGES[name]}]'")
+        return fail(f"{name} is not installed: pip install 'popmq[{_PACKAGES[name]}]'")
 
 
 def parser() -> argparse.ArgumentParser:
@@ -45,6 +45,7 @@ def parser() -> argparse.ArgumentParser:
     audit_commands.add_to(commands)
     cluster_commands.add_to(commands)
     lake_commands.add_to(commands)
+    stream_commands.add_to(commands)
     replicas = commands.add_parser(
         "replicas", help="compare the logs of a broker's replicas, byte by byte"
     )
@@ -66,7 +67,7 @@ def _export(options: argparse.Namespace) -> int:
         key = key_of(os.environ)
         manifest = export(options.data_dir, options.out, options.snapshot_id, key)
     except (CannotExport, BadKey, OSError) as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     print(f"Snapshot {manifest.snapshot_id} in {options.out}")
     for table, told in manifest.files.items():
         print(f"  {told['rows']:>10}  {table}")
@@ -81,9 +82,9 @@ def _show(options: argparse.Namespace) -> int:
     try:
         found = show_message.history(options.snapshot, options.topic, options.queue, options.offset)
     except FileNotFoundError as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     if not found:
-        return _fail(f"nothing of {options.topic} queue {options.queue} offset {options.offset}")
+        return fail(f"nothing of {options.topic} queue {options.queue} offset {options.offset}")
     print("\n".join(show_message.lines(found)))
     return 0
 
@@ -94,14 +95,14 @@ def _replicas(options: argparse.Namespace) -> int:
 
     data_dirs = {str(path): path for path in options.data_dirs}
     if len(data_dirs) < 2:
-        return _fail("two data directories at least are needed to compare them")
+        return fail("two data directories at least are needed to compare them")
     for path in data_dirs.values():
         if not (path / "commitlog").is_dir():
-            return _fail(f"{path} is no data directory: it has no commitlog/")
+            return fail(f"{path} is no data directory: it has no commitlog/")
     try:
         spark = session.start("popmq-replicas", os.environ)
     except session.JavaMissing as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     try:
         found = compare_replicas.compare_replicas(spark, data_dirs)
     finally:
@@ -110,15 +111,11 @@ def _replicas(options: argparse.Namespace) -> int:
     return found.verdict.exit_code
 
 
-def _fail(text: str) -> int:
-    print(f"popmq_pipelines: {text}", file=sys.stderr)
-    return USAGE
-
-
 COMMANDS: Final = {
     **audit_commands.COMMANDS,
     **cluster_commands.COMMANDS,
     **lake_commands.COMMANDS,
+    **stream_commands.COMMANDS,
     "export": _export,
     "replicas": _replicas,
     "show": _show,

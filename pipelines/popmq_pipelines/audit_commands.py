@@ -1,7 +1,6 @@
 """The commands of the audit: audit, reconcile, backfill, report, compact, counts, schedule."""
 
 import argparse
-import fcntl
 import os
 import shutil
 import sys
@@ -11,15 +10,23 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from popmq_pipelines.command_parts import (
+    OVERLAPS,
+    Overlaps,
+    alone_in,
+    fail,
+    report_options,
+    spark_options,
+    start_spark,
+    tell,
+    tell_again,
+    tell_last,
+    where_options,
+)
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from popmq_pipelines.audit.verdict import Report
-
-USAGE: Final = 2
-OVERLAPS: Final = 75
-"""Exit code (EX_TEMPFAIL): another audit is under way there."""
-GRACE_S: Final = 60.0
 SKEW_S: Final = 5.0
 LATE_INTERVALS: Final = 3
 """Of a schedule, without a new snapshot."""
@@ -34,12 +41,12 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         "--out", type=Path, default=Path(), help="a directory for all audits; default: this one"
     )
     _skew_option(audit)
-    _spark_options(audit)
+    spark_options(audit)
     reconcile = commands.add_parser("reconcile", help="audit a snapshot with Spark")
     reconcile.add_argument("--snapshot", type=Path, required=True)
     reconcile.add_argument("--out", type=Path, help="tables and memory; default: nothing stays")
-    _spark_options(reconcile)
-    _report_options(reconcile)
+    spark_options(reconcile)
+    report_options(reconcile)
     backfill = commands.add_parser(
         "backfill", help="audit all snapshots of a folder that were not yet, or a range again"
     )
@@ -53,11 +60,11 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
         help="INCOMPLETE when the newest snapshot is older; default: three intervals of the "
         "schedule that runs this, else any age will do",
     )
-    _spark_options(backfill)
-    _report_options(backfill)
+    spark_options(backfill)
+    report_options(backfill)
     report = commands.add_parser("report", help="the last report again, without Spark")
     report.add_argument("--out", type=Path, required=True, help="an audit's directory")
-    _report_options(report)
+    report_options(report)
     compact = commands.add_parser("compact", help="forget what the broker has deleted")
     compact.add_argument("--out", type=Path, required=True, help="an audit's directory")
     compact.add_argument("--snapshot", type=Path, required=True, help="the newest one")
@@ -69,7 +76,7 @@ def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> N
     )
     counts.add_argument("--json", action="store_true", help="print the result as JSON")
     _skew_option(counts)
-    _where_options(counts)
+    where_options(counts)
     schedule = commands.add_parser(
         "schedule", help="run a command every so often; what is missed is made up for"
     )
@@ -88,23 +95,6 @@ def _skew_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def _spark_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--grace-s", type=float, default=GRACE_S, help="default: %(default)s")
-    _where_options(parser)
-
-
-def _where_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--master", help="default: POPMQ_SPARK_MASTER, spark-submit's, local[*]")
-    parser.add_argument("--driver-memory", help="as Spark writes it, for example 4g")
-
-
-def _report_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print the report as JSON")
-    parser.add_argument("--html", type=Path, help="write the report as a page of its own")
-    parser.add_argument("--markdown", type=Path, help="write the report as Markdown")
-    parser.add_argument("--prometheus", type=Path, help="write figures for a textfile collector")
-
-
 def _audit(options: argparse.Namespace) -> int:
     from popmq_pipelines.jobs import audit_both_ends, report_cluster
     from popmq_pipelines.jobs.audit_brokers import audit_brokers
@@ -112,21 +102,20 @@ def _audit(options: argparse.Namespace) -> int:
 
     for taken in (audit_both_ends.FOLDER, report_cluster.FOLDER):
         if any(path.name == taken for path in options.data_dirs):
-            return _fail(f"a data directory is named {taken}; a report of that name goes there")
+            return fail(f"a data directory is named {taken}; a report of that name goes there")
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
-        return _fail("two data directories have the same last name: it is the broker's")
+        return fail("two data directories have the same last name: it is the broker's")
     with ExitStack() as stack:
-        lock = stack.enter_context(open(options.out / "audit.lock", "w"))
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            print(f"another audit is under way in {options.out.resolve()}", file=sys.stderr)
+            stack.enter_context(alone_in(options.out))
+        except Overlaps as taken:
+            print(taken, file=sys.stderr)
             return OVERLAPS
         if left := os.environ.get("SPARK_LOCAL_DIRS"):  # by a run that was killed
             shutil.rmtree(left, ignore_errors=True)
 
         def start(row_count: int) -> "SparkSession":
-            spark = _spark("popmq-audit", options, row_count)
+            spark = start_spark("popmq-audit", options, row_count)
             stack.callback(spark.stop)
             return spark
 
@@ -137,16 +126,7 @@ def _audit(options: argparse.Namespace) -> int:
                 options.data_dirs, options.out, start, grace_ms=grace_ms, skew_ms=skew_ms
             )
         except session.JavaMissing as wrong:
-            return _fail(str(wrong))
-
-
-def _spark(app: str, options: argparse.Namespace, row_count: int | None) -> "SparkSession":
-    from popmq_pipelines.tables import session
-
-    memory = options.driver_memory
-    return session.start(
-        app, os.environ, master=options.master, driver_memory=memory, row_count=row_count
-    )
+            return fail(str(wrong))
 
 
 def _reconcile(options: argparse.Namespace) -> int:
@@ -156,24 +136,24 @@ def _reconcile(options: argparse.Namespace) -> int:
     from popmq_pipelines.tables import ledger, ledger_tables, opened_snapshot, session
 
     if not options.snapshot.is_dir():
-        return _fail(f"{options.snapshot} is no directory")
+        return fail(f"{options.snapshot} is no directory")
     if options.grace_s < 0:
-        return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+        return fail(f"--grace-s {options.grace_s}: at least 0 is needed")
     audited: Mapping[str, str] = {}
     try:
         key = seal.key_of(os.environ)
         if options.out is not None:
             audited = ledger.load(ledger_tables.folder(options.out)).audited
-        spark = _spark("popmq-reconcile", options, row_count([options.snapshot]))
+        spark = start_spark("popmq-reconcile", options, row_count([options.snapshot]))
     except (session.JavaMissing, ledger.LedgerDamaged, seal.BadKey) as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     try:
         snapshot = opened_snapshot.open_next(options.snapshot, audited, key)
         grace_ms = int(options.grace_s * 1000)
         report = reconcile(spark, snapshot, options.out, grace_ms=grace_ms)
     finally:
         spark.stop()
-    return _tell(report, options.snapshot, options)
+    return tell(report, options.snapshot, options, options.out)
 
 
 def _backfill(options: argparse.Namespace) -> int:
@@ -184,15 +164,15 @@ def _backfill(options: argparse.Namespace) -> int:
     from popmq_pipelines.tables.ledger import LedgerDamaged
 
     if not options.snapshots.is_dir():
-        return _fail(f"{options.snapshots} is no directory")
+        return fail(f"{options.snapshots} is no directory")
     if options.grace_s < 0:
-        return _fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+        return fail(f"--grace-s {options.grace_s}: at least 0 is needed")
     try:
         fresh = pending(options.snapshots, options.out)
         row_count_known = None if options.since else row_count(fresh)
-        spark = _spark("popmq-backfill", options, row_count_known)
+        spark = start_spark("popmq-backfill", options, row_count_known)
     except (session.JavaMissing, LedgerDamaged) as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     codes = [0]
     try:
         backfill(
@@ -202,18 +182,17 @@ def _backfill(options: argparse.Namespace) -> int:
             since=options.since,
             until=options.until,
             grace_ms=int(options.grace_s * 1000),
-            tell=lambda report, folder: codes.append(_tell(report, folder, options)),
+            tell=lambda report, folder: codes.append(tell(report, folder, options, options.out)),
         )
     except (NoSuchSnapshot, LedgerDamaged, BadKey) as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     finally:
         spark.stop()
     late = too_old(options.snapshots, options.out, _max_age_s(options), time.time())
     if late is not None and codes[-1] != AuditVerdict.FAIL.exit_code:
-        return _tell(late, options.snapshots, options)
+        return tell(late, options.snapshots, options, options.out)
     if len(codes) == 1:
-        print("Nothing new; the last report was:", file=sys.stderr)
-        return _report(options)
+        return tell_last(options)
     return codes[-1]
 
 
@@ -226,16 +205,6 @@ def _max_age_s(options: argparse.Namespace) -> float:
     return LATE_INTERVALS * float(os.environ.get(EVERY_S, 0))
 
 
-def _report(options: argparse.Namespace) -> int:
-    from popmq_pipelines.report.last_report import NoReport, load
-
-    try:
-        report, snapshot = load(options.out)
-    except NoReport as wrong:
-        return _fail(str(wrong))
-    return _tell(report, snapshot, options)
-
-
 def _counts(options: argparse.Namespace) -> int:
     from popmq_pipelines.jobs import balance_counts
     from popmq_pipelines.snapshot.manifest import NoSnapshot
@@ -245,9 +214,9 @@ def _counts(options: argparse.Namespace) -> int:
     try:
         snapshots = balance_counts.newest(options.places, key_of(os.environ))
         rows = sum(one.manifest.row_count for one in snapshots if one.manifest is not None)
-        spark = _spark("popmq-counts", options, rows)
+        spark = start_spark("popmq-counts", options, rows)
     except (NoSnapshot, BadKey, session.JavaMissing) as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     try:
         found = balance_counts.balance_counts(spark, snapshots, skew_ms=int(options.skew_s * 1000))
     finally:
@@ -264,7 +233,7 @@ def _compact(options: argparse.Namespace) -> int:
     try:
         gone = compact(options.out, manifest.load(options.snapshot).log_start)
     except (manifest.NoSnapshot, LedgerDamaged) as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     print(f"{gone.epoch_count} snapshots forgotten, {gone.freed_bytes:,} bytes of rows dropped")
     return 0
 
@@ -273,34 +242,15 @@ def _schedule(options: argparse.Namespace) -> int:
     from popmq_pipelines.report import schedule
 
     if options.every_s < 1:
-        return _fail(f"--every-s {options.every_s}: at least 1 is needed")
+        return fail(f"--every-s {options.every_s}: at least 1 is needed")
     return schedule.forever(options.run, options.state, options.every_s, options.prometheus)
-
-
-def _tell(report: "Report", snapshot: Path, options: argparse.Namespace) -> int:
-    """Writes and prints what was asked for; returns the exit code."""
-    from popmq_pipelines.report.publish import ReportTargets, publish
-
-    targets = ReportTargets(
-        out=options.out if options.command in ("reconcile", "backfill") else None,
-        html=options.html,
-        markdown=options.markdown,
-        prometheus=options.prometheus,
-        as_json=options.json,
-    )
-    return publish(report, snapshot, targets, time.time())
-
-
-def _fail(text: str) -> int:
-    print(f"popmq_pipelines: {text}", file=sys.stderr)
-    return USAGE
 
 
 COMMANDS: Final[Mapping[str, Callable[[Any], int]]] = {
     "audit": _audit,
     "reconcile": _reconcile,
     "backfill": _backfill,
-    "report": _report,
+    "report": tell_again,
     "compact": _compact,
     "counts": _counts,
     "schedule": _schedule,

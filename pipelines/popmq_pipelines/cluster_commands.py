@@ -1,12 +1,11 @@
 """The command that puts the audits of all brokers together: cluster."""
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Final
 
-USAGE: Final = 2
+from popmq_pipelines.command_parts import fail
 
 
 def add_to(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
@@ -26,8 +25,7 @@ def _cluster(options: argparse.Namespace) -> int:
     try:
         report = report_cluster(options.out, time.time_ns() // 1_000_000)
     except (NoAudits, OSError) as wrong:
-        print(f"popmq_pipelines: {wrong}", file=sys.stderr)
-        return USAGE
+        return fail(str(wrong))
     print(as_json(report) if options.json else cluster_text.text(report))
     return report.verdict.exit_code
 

@@ -1,12 +1,12 @@
 """The command that publishes audits for analysts: lake."""
 
 import argparse
-import sys
 import time
 from pathlib import Path
 from typing import Final
 
-USAGE: Final = 2
+from popmq_pipelines.command_parts import fail
+
 KEEP_DAYS: Final = 30
 
 
@@ -37,7 +37,7 @@ def _lake(options: argparse.Namespace) -> int:
     from popmq_pipelines.tables.ledger import LedgerDamaged
 
     if options.keep_days < 0:
-        return _fail("--keep-days: 0 or more")
+        return fail("--keep-days: 0 or more")
     wrong_ones = (
         audits.NothingAudited,
         audits.OneNameTwice,
@@ -58,13 +58,8 @@ def _lake(options: argparse.Namespace) -> int:
                 f"{done.replaced_count} partitions new or changed, {done.expired_count} expired"
             )
     except wrong_ones as wrong:
-        return _fail(str(wrong))
+        return fail(str(wrong))
     return 0
-
-
-def _fail(text: str) -> int:
-    print(f"popmq_pipelines: {text}", file=sys.stderr)
-    return USAGE
 
 
 COMMANDS: Final = {"lake": _lake}

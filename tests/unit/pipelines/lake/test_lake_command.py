@@ -7,7 +7,8 @@ import pytest
 from harness.audit_folder import AuditFolder
 
 from popmq_pipelines import lake
-from popmq_pipelines.__main__ import USAGE, main
+from popmq_pipelines.__main__ import main
+from popmq_pipelines.command_parts import USAGE
 
 
 def test_it_says_what_it_did(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
