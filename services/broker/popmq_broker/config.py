@@ -41,8 +41,8 @@ class BrokerConfig:
     their expiry_ms. RocketMQ's brokers send one every 30,000 ms."""
     link_socket: bool = True
     """Whether proxies of this machine reach the link by a Unix socket, which takes less CPU time
-    than TCP. They do if the address under which they know this broker is the one it listens on, if
-    the link has no TLS, and on Linux. Else they use the port."""
+    than TCP when load is light. They do so on Linux, if the address under which they know this
+    broker is the one that it listens on, and if the link has no TLS. Else they use the port."""
     link_secret: str = field(default="", repr=False)
     """The link's secret: 16 random bytes or more. Proxies prove to this broker that they know it,
     and this broker proves it to them and to the nameservers. Empty means that there is no
