@@ -2,34 +2,17 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from campaigns.stopped_store import make
 from click.testing import CliRunner, Result
-from harness.broker import QUICK_DISK, SEGMENT_BYTES
 
 from popmq_cli.store.store import store
 
 
-@pytest.fixture(scope="module")
-def made() -> Iterator[Path]:
-    folder = Path(mkdtemp(dir=QUICK_DISK))
-    data_dir, driver = make(folder, clean=True)
-    driver.loop.close()
-    yield data_dir
-    shutil.rmtree(folder)
-
-
 @pytest.fixture
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("POPMQ_BROKER_REVIVE_QUEUES", "2")
-    monkeypatch.setenv("POPMQ_BROKER_QUEUE_FILE_BYTES", "200")
-    monkeypatch.setenv("POPMQ_BROKER_DISK_RESERVE_BYTES", "0")
-    monkeypatch.setenv("POPMQ_BROKER_SEGMENT_BYTES", str(SEGMENT_BYTES))
+def folder(made: Path, tmp_path: Path) -> Path:
     for place in ("data", "data/shards/1", "data/shards/2"):
         shutil.copytree(made, tmp_path / place)
     return tmp_path / "data"

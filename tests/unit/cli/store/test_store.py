@@ -2,15 +2,13 @@
 
 import json
 import shutil
-from collections.abc import Iterator
 from pathlib import Path
-from tempfile import mkdtemp
 from typing import Any
 
 import pytest
-from campaigns.stopped_store import SETTINGS, make
+from campaigns.stopped_store import SETTINGS
 from click.testing import CliRunner, Result
-from harness.broker import QUICK_DISK, SEGMENT_BYTES, EngineDriver
+from harness.broker import SEGMENT_BYTES, EngineDriver
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.core.groups.offsets import QueueKey, decode
@@ -21,20 +19,8 @@ from popmq_common.records.names import CATALOG_TOPIC, PASSES_GROUP
 from popmq_internal.v1 import link_pb2 as link
 
 
-@pytest.fixture(scope="module")
-def made() -> Iterator[Path]:
-    folder = Path(mkdtemp(dir=QUICK_DISK))
-    data_dir, driver = make(folder, clean=True)
-    driver.loop.close()
-    yield data_dir
-    shutil.rmtree(folder)
-
-
 @pytest.fixture
-def folder(made: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("POPMQ_BROKER_REVIVE_QUEUES", "2")
-    monkeypatch.setenv("POPMQ_BROKER_QUEUE_FILE_BYTES", "200")
-    monkeypatch.setenv("POPMQ_BROKER_DISK_RESERVE_BYTES", "0")
+def folder(made: Path, tmp_path: Path) -> Path:
     shutil.copytree(made, tmp_path / "data-0")
     return tmp_path / "data-0"
 
