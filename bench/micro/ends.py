@@ -1,6 +1,7 @@
 """Both ends of a connection without a network: bytes in, bytes out."""
 
 import asyncio
+import socket
 from collections.abc import Callable
 from typing import Any
 
@@ -46,6 +47,8 @@ class Wire(asyncio.Transport):
 
 
 class NoSocket:
+    family = socket.AF_INET
+
     def setsockopt(self, *values: int) -> None:
         return
 

@@ -1,6 +1,7 @@
 """One end of the link without a network: what it writes is kept, what it reads is fed."""
 
 import asyncio
+import socket
 from typing import Any
 
 from popmq_common.link.frames import FRAME_BYTES_MAX, LENGTH, FrameConnection
@@ -39,6 +40,8 @@ class Wire(asyncio.Transport):
 
 
 class _NoSocket:
+    family = socket.AF_INET
+
     def setsockopt(self, *values: int) -> None:
         return
 
