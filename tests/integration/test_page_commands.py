@@ -26,6 +26,7 @@ NOT_RUN = [
     ("docs/audit.md", "popmq-pipelines counts", JAVA),
     ("docs/audit.md", "popmq-pipelines export", JAVA),
     ("docs/audit.md", "popmq-pipelines replicas", JAVA),
+    ("docs/audit.md", "popmq-pipelines stream", "needs Java: test_stream.py runs it"),
     ("docs/console.md", "pip install", "test_console_commands.py runs it"),
     ("docs/console.md", "popmq console", "test_console_commands.py starts it"),
     ("docs/deploy.md", "docker compose -f deploy/docker-compose.yml up", DOCKER),

@@ -227,7 +227,10 @@ def _rebuild_all(
     as_json: bool,
 ) -> None:
     told: list[tuple[ShardDirectory, dict[str, object]]] = []
-    for one in shards_in(data_dir, shard):
+    more = ", and the groups' positions from the journal" if offsets else ""
+    more += ", and topics, groups, users and the permission" if settings else ""
+    shards = shards_in(data_dir, shard)
+    for one in shards:
         with tools.held(one.path):
             count = tools.queue_count(one.path)
         if write:
@@ -235,17 +238,17 @@ def _rebuild_all(
         told.append(
             (one, {"queues": count, "offsets": offsets, "settings": settings, "written": write})
         )
+        if as_json:
+            continue
+        if len(shards) > 1:
+            click.echo(one.heading)
         queues = counted(count, "queue")
-        if not as_json and write:
+        if write:
             click.echo(f"Rebuilt {queues}. Now: popmq store check {one.path}")
-        elif not as_json:
-            more = ", and the groups' positions from the journal" if offsets else ""
-            more += ", and topics, groups, users and the permission" if settings else ""
-            click.echo(f"Would rebuild {queues} of {one.path} from the log{more}.")
+        else:
+            click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
     if as_json:
         document(together(told))
-    elif not write:
-        click.echo("Nothing was changed. Add --write to do it.")
 
 
 @store.command()
@@ -307,20 +310,23 @@ def handover(data_dir: Path, shard: int | None, write: bool, as_json: bool) -> N
     directory is for a broker of its own.
     """
     told: list[tuple[ShardDirectory, dict[str, object]]] = []
-    for one in shards_in(data_dir, shard):
+    shards = shards_in(data_dir, shard)
+    for one in shards:
         with tools.held(one.path):
             pass
         count = asyncio.run(hand_over(_config(one.path), SystemClock())) if write else None
         told.append((one, {"written": write, "waiting": count}))
-        if not as_json and count is None:
-            click.echo(f"Would write timerlog and config/timercheck in {one.path}.")
-        elif not as_json:
-            messages = counted(count or 0, "delayed message")
-            click.echo(f"{messages} written in {one.path}; RocketMQ will deliver them.")
+        if as_json:
+            continue
+        if len(shards) > 1:
+            click.echo(one.heading)
+        if count is None:
+            click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
+        else:
+            messages = counted(count, "delayed message")
+            click.echo(f"{messages} written; RocketMQ will deliver them.")
     if as_json:
         document(together(told))
-    elif not write:
-        click.echo("Nothing was changed. Add --write to do it.")
 
 
 store.add_command(check)
