@@ -3,7 +3,6 @@
 import argparse
 import os
 import shutil
-import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
@@ -11,10 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from popmq_pipelines.command_parts import (
-    OVERLAPS,
-    Overlaps,
     alone_in,
     fail,
+    refusal,
     report_options,
     spark_options,
     start_spark,
@@ -105,12 +103,7 @@ def _audit(options: argparse.Namespace) -> int:
             return fail(f"a data directory is named {taken}; a report of that name goes there")
     if len({path.name for path in options.data_dirs}) < len(options.data_dirs):
         return fail("two data directories have the same last name: it is the broker's")
-    with ExitStack() as stack:
-        try:
-            stack.enter_context(alone_in(options.out))
-        except Overlaps as taken:
-            print(taken, file=sys.stderr)
-            return OVERLAPS
+    with alone_in(options.out), ExitStack() as stack:
         if left := os.environ.get("SPARK_LOCAL_DIRS"):  # by a run that was killed
             shutil.rmtree(left, ignore_errors=True)
 
@@ -135,10 +128,8 @@ def _reconcile(options: argparse.Namespace) -> int:
     from popmq_pipelines.snapshot import seal
     from popmq_pipelines.tables import ledger, ledger_tables, opened_snapshot, session
 
-    if not options.snapshot.is_dir():
-        return fail(f"{options.snapshot} is no directory")
-    if options.grace_s < 0:
-        return fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+    if wrong_there := refusal(options.snapshot, options.grace_s):
+        return fail(wrong_there)
     audited: Mapping[str, str] = {}
     try:
         key = seal.key_of(os.environ)
@@ -163,10 +154,8 @@ def _backfill(options: argparse.Namespace) -> int:
     from popmq_pipelines.tables import session
     from popmq_pipelines.tables.ledger import LedgerDamaged
 
-    if not options.snapshots.is_dir():
-        return fail(f"{options.snapshots} is no directory")
-    if options.grace_s < 0:
-        return fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+    if wrong_there := refusal(options.snapshots, options.grace_s):
+        return fail(wrong_there)
     try:
         fresh = pending(options.snapshots, options.out)
         row_count_known = None if options.since else row_count(fresh)

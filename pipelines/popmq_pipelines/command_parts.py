@@ -36,6 +36,15 @@ def alone_in(out: Path) -> Iterator[None]:
         yield
 
 
+def refusal(folder: Path, grace_s: float) -> str:
+    """What is wrong with what an audit was given; empty: nothing."""
+    if not folder.is_dir():
+        return f"{folder} is no directory"
+    if grace_s < 0:
+        return f"--grace-s {grace_s}: at least 0 is needed"
+    return ""
+
+
 def spark_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--grace-s", type=float, default=GRACE_S, help="default: %(default)s")
     where_options(parser)

@@ -2,17 +2,15 @@
 
 import argparse
 import signal
-import sys
 import time
 from pathlib import Path
 from threading import Event, Lock
 from typing import TYPE_CHECKING, Final
 
 from popmq_pipelines.command_parts import (
-    OVERLAPS,
-    Overlaps,
     alone_in,
     fail,
+    refusal,
     report_options,
     spark_options,
     start_spark,
@@ -58,10 +56,8 @@ def _stream(options: argparse.Namespace) -> int:
     from popmq_pipelines.tables.ledger import LedgerDamaged
     from popmq_pipelines.tables.session import JavaMissing
 
-    if not options.snapshots.is_dir():
-        return fail(f"{options.snapshots} is no directory")
-    if options.grace_s < 0:
-        return fail(f"--grace-s {options.grace_s}: at least 0 is needed")
+    if wrong_there := refusal(options.snapshots, options.grace_s):
+        return fail(wrong_there)
     if options.every_s <= 0:
         return fail(f"--every-s {options.every_s}: more than 0 is needed")
     options.out.mkdir(parents=True, exist_ok=True)
@@ -72,9 +68,6 @@ def _stream(options: argparse.Namespace) -> int:
                 return _follow(spark, options)
             finally:
                 spark.stop()
-    except Overlaps as taken:
-        print(taken, file=sys.stderr)
-        return OVERLAPS
     except (JavaMissing, LedgerDamaged) as wrong:
         return fail(str(wrong))
 

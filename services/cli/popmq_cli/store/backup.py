@@ -10,7 +10,7 @@ from popmq_broker import backup as backups
 from popmq_broker.config import BrokerConfig
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.output import document, fail, progress
-from popmq_cli.store.shards import shards_in
+from popmq_cli.store.shards import directory_argument, shards_in
 from popmq_common.errors import BadRequest, PopMQError
 from popmq_common.process import logs
 from popmq_common.process.config import ConfigError, from_env
@@ -22,9 +22,7 @@ EXIT_NOT_LIKE_THAT = 2
 
 
 @click.command(cls=Command)
-@click.argument(
-    "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
+@directory_argument
 @click.argument("target", metavar="TARGET", type=click.Path(path_type=Path, file_okay=False))
 @json_option
 def backup(data_dir: Path, target: Path, as_json: bool) -> None:

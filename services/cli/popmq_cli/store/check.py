@@ -8,16 +8,14 @@ import click
 from popmq_broker.store.offline import closed_directory as tools
 from popmq_broker.store.offline.closed_directory import Checked
 from popmq_cli.shell.commands import Command, json_option
-from popmq_cli.shell.output import document, progress
+from popmq_cli.shell.output import progress
 from popmq_cli.store.refusals import EXIT_FINDINGS, EXIT_SOUND, with_exit_codes
-from popmq_cli.store.shards import ShardDirectory, shard_option, shards_in, together
+from popmq_cli.store.shards import Fields, Told, directory_argument, go_through, shard_option
 from popmq_common.words import counted
 
 
 @click.command(cls=Command)
-@click.argument(
-    "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
+@directory_argument
 @shard_option
 @json_option
 @with_exit_codes
@@ -26,25 +24,17 @@ def check(data_dir: Path, shard: int | None, as_json: bool) -> None:
 
     Of a standalone with several cores, all shards are checked. Nothing is changed.
     """
-    shards = shards_in(data_dir, shard)
-    told: list[tuple[ShardDirectory, dict[str, object]]] = []
-    wrong_count = 0
-    for one in shards:
-        with progress("Reading the log") as tell:
-            checked = tools.check(one.path, tell)
-        wrong_count += checked.findings.wrong_count
-        if as_json:
-            told.append((one, _fields(checked)))
-        else:
-            if len(shards) > 1:
-                click.echo(one.heading)
-            _show(checked)
-    if as_json:
-        document(together(told))
-    sys.exit(EXIT_FINDINGS if wrong_count else EXIT_SOUND)
+    found = go_through(data_dir, shard, as_json, _check)
+    sys.exit(EXIT_FINDINGS if any(one["findingCount"] for one in found) else EXIT_SOUND)
 
 
-def _fields(checked: Checked) -> dict[str, object]:
+def _check(data_dir: Path) -> Told:
+    with progress("Reading the log") as tell:
+        checked = tools.check(data_dir, tell)
+    return _fields(checked), _lines(checked)
+
+
+def _fields(checked: Checked) -> Fields:
     findings = checked.findings
     return {
         "logStart": checked.log_start,
@@ -58,15 +48,16 @@ def _fields(checked: Checked) -> dict[str, object]:
     }
 
 
-def _show(checked: Checked) -> None:
+def _lines(checked: Checked) -> list[str]:
     findings = checked.findings
-    for finding in findings.wrong:
-        click.echo(f"{finding.path} at {finding.offset}: {finding.reason}")
-    for finding in findings.notes:
-        click.echo(f"note: {finding.path} at {finding.offset}: {finding.reason}")
     verdict = counted(findings.wrong_count, "finding") if findings.wrong_count else "sound"
-    click.echo(
+    return [
+        *(f"{finding.path} at {finding.offset}: {finding.reason}" for finding in findings.wrong),
+        *(
+            f"note: {finding.path} at {finding.offset}: {finding.reason}"
+            for finding in findings.notes
+        ),
         f"{counted(checked.records, 'record')} between {checked.log_start} and "
         f"{checked.log_end} in {counted(len(checked.queues), 'queue')}, "
-        f"{checked.journal_records} of the journal: {verdict}"
-    )
+        f"{checked.journal_records} of the journal: {verdict}",
+    ]

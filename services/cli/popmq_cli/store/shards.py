@@ -1,15 +1,19 @@
 """The directories that DIR means: a standalone of several cores has one for each shard."""
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 
-from popmq_cli.shell.output import note
+from popmq_cli.shell.output import document, note
 from popmq_cli.shell.parameters import Number
 from popmq_common.errors import BadRequest
 from popmq_standalone.cores.shards import found_shards, shard_directory
 
+directory_argument = click.argument(
+    "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
+)
 shard_option = click.option(
     "--shard",
     type=Number(),
@@ -18,15 +22,16 @@ shard_option = click.option(
 )
 
 
+Fields = dict[str, object]
+Told = tuple[Fields, list[str]]
+"""What is to be told of a directory: for programs, and for people."""
+
+
 class ShardDirectory(NamedTuple):
     """Where the files of a broker are."""
 
     number: int
     path: Path
-
-    @property
-    def heading(self) -> str:
-        return f"shard {self.number}, {self.path}:"
 
 
 def shards_in(data_dir: Path, wanted: int | None) -> list[ShardDirectory]:
@@ -39,16 +44,25 @@ def shards_in(data_dir: Path, wanted: int | None) -> list[ShardDirectory]:
     return [ShardDirectory(number, shard_directory(data_dir, number)) for number in chosen]
 
 
-def together(found: list[tuple[ShardDirectory, dict[str, object]]]) -> dict[str, object]:
-    """What is told of shards, as one document: that of the only one, or a list."""
-    if len(found) == 1:
-        return found[0][1]
-    return {
-        "shards": [
-            {"shard": shard.number, "directory": str(shard.path), **fields}
-            for shard, fields in found
-        ]
-    }
+def go_through(
+    data_dir: Path, wanted: int | None, as_json: bool, work: Callable[[Path], Told]
+) -> list[Fields]:
+    """Does `work` in each directory and tells of it: in lines, or as one document, a list where
+    there are several. Returns the fields of each. Raises `BadRequest` and what `work` raises."""
+    shards = shards_in(data_dir, wanted)
+    found: list[Fields] = []
+    for shard in shards:
+        fields, lines = work(shard.path)
+        found.append({"shard": shard.number, "directory": str(shard.path), **fields})
+        if as_json:
+            continue
+        if len(shards) > 1:
+            click.echo(f"shard {shard.number}, {shard.path}:")
+        for line in lines:
+            click.echo(line)
+    if as_json:
+        document(fields if len(shards) == 1 else {"shards": found})
+    return found
 
 
 def note_other_shards(data_dir: Path) -> None:

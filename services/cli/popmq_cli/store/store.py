@@ -27,11 +27,12 @@ from popmq_cli.store.check import check
 from popmq_cli.store.rebuild_queue import rebuild_queue
 from popmq_cli.store.refusals import EXIT_FINDINGS, EXIT_SOUND, with_exit_codes
 from popmq_cli.store.shards import (
-    ShardDirectory,
+    Fields,
+    Told,
+    directory_argument,
+    go_through,
     note_other_shards,
     shard_option,
-    shards_in,
-    together,
 )
 from popmq_common.process.clock import SystemClock
 from popmq_common.process.config import from_env
@@ -42,9 +43,6 @@ from popmq_readings.times import moment
 BODY_SHOWN = 60
 ANY_QUEUE = -1
 
-_DIR = click.argument(
-    "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
-)
 _WRITE = click.option(
     "--write", is_flag=True, help="Write the changes; without it they are only described."
 )
@@ -60,7 +58,7 @@ def store() -> None:
 
 
 @store.command()
-@_DIR
+@directory_argument
 @click.option("--topic", default="", metavar="TOPIC", help="Only records of this topic.")
 @click.option(
     "--queue", type=Number(), help="Only this queue of --topic, in the order of its entries."
@@ -226,33 +224,25 @@ def _rebuild_all(
     write: bool,
     as_json: bool,
 ) -> None:
-    told: list[tuple[ShardDirectory, dict[str, object]]] = []
     more = ", and the groups' positions from the journal" if offsets else ""
     more += ", and topics, groups, users and the permission" if settings else ""
-    shards = shards_in(data_dir, shard)
-    for one in shards:
-        with tools.held(one.path):
-            count = tools.queue_count(one.path)
-        if write:
-            asyncio.run(rebuilds.rebuild(_config(one.path), offsets=offsets, settings=settings))
-        told.append(
-            (one, {"queues": count, "offsets": offsets, "settings": settings, "written": write})
-        )
-        if as_json:
-            continue
-        if len(shards) > 1:
-            click.echo(one.heading)
+
+    def work(place: Path) -> Told:
+        with tools.held(place):
+            count = tools.queue_count(place)
         queues = counted(count, "queue")
+        line = f"Would rebuild {queues} from the log{more}. Add --write to do it."
         if write:
-            click.echo(f"Rebuilt {queues}. Now: popmq store check {one.path}")
-        else:
-            click.echo(f"Would rebuild {queues} from the log{more}. Add --write to do it.")
-    if as_json:
-        document(together(told))
+            asyncio.run(rebuilds.rebuild(_config(place), offsets=offsets, settings=settings))
+            line = f"Rebuilt {queues}. Now: popmq store check {place}"
+        fields: Fields = {"queues": count, "offsets": offsets, "settings": settings}
+        return {**fields, "written": write}, [line]
+
+    go_through(data_dir, shard, as_json, work)
 
 
 @store.command()
-@_DIR
+@directory_argument
 @click.option("--at", required=True, type=OFFSET, help="Log offset of the first record to delete.")
 @click.option("--yes", is_flag=True, help="Do not ask for confirmation.")
 @_WRITE
@@ -296,7 +286,7 @@ def _truncate_as_json(data_dir: Path, lost: tools.Behind, at: int, *, write: boo
 
 
 @store.command()
-@_DIR
+@directory_argument
 @shard_option
 @_WRITE
 @json_option
@@ -309,24 +299,19 @@ def handover(data_dir: Path, shard: int | None, write: bool, as_json: bool) -> N
     time after PopMQ has used the directory. Of a standalone with several cores, each shard's
     directory is for a broker of its own.
     """
-    told: list[tuple[ShardDirectory, dict[str, object]]] = []
-    shards = shards_in(data_dir, shard)
-    for one in shards:
-        with tools.held(one.path):
+
+    def work(place: Path) -> Told:
+        with tools.held(place):
             pass
-        count = asyncio.run(hand_over(_config(one.path), SystemClock())) if write else None
-        told.append((one, {"written": write, "waiting": count}))
-        if as_json:
-            continue
-        if len(shards) > 1:
-            click.echo(one.heading)
-        if count is None:
-            click.echo("Would write timerlog and config/timercheck. Add --write to do it.")
-        else:
-            messages = counted(count, "delayed message")
-            click.echo(f"{messages} written; RocketMQ will deliver them.")
-    if as_json:
-        document(together(told))
+        if not write:
+            line = "Would write timerlog and config/timercheck. Add --write to do it."
+            return {"written": False, "waiting": None}, [line]
+        count = asyncio.run(hand_over(_config(place), SystemClock()))
+        messages = counted(count, "delayed message")
+        line = f"{messages} written; RocketMQ will deliver them."
+        return {"written": True, "waiting": count}, [line]
+
+    go_through(data_dir, shard, as_json, work)
 
 
 store.add_command(check)

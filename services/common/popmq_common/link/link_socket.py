@@ -1,11 +1,10 @@
 """The link of a proxy to a broker of its own machine: a Unix socket beside the broker's port.
 
 It costs about half of the CPU time of TCP over loopback, which counts when few messages share a
-frame. It is named after the address that the
-broker listens on, in Linux' abstract namespace: the name ends with the broker's process, and only
-those see it who are in the same network namespace, where a connection to the address would reach
-this broker too. What advertises another address than it listens on, for example that of a relay, is
-not found this way.
+frame. It is named after the address that the broker listens on, in Linux' abstract namespace: the
+name ends with the broker's process, and only those see it who are in the same network namespace,
+where a connection to the address would reach this broker too. What advertises another address than
+it listens on, for example that of a relay, is not found this way.
 """
 
 import os
