@@ -74,7 +74,7 @@ async def test_every_request_is_signed(tmp_path: Path, monkeypatch: pytest.Monke
         "NotifyClientTermination",
         "Pull",
         "QueryRoute",
-        "Receive",
+        "ReceiveRecords",
         "SendMessage",
         "Telemetry",
     }
@@ -142,7 +142,7 @@ async def test_who_is_not_known_is_told_so_at_once(
 async def test_what_a_user_may_not_do_is_told_so_at_once(tmp_path: Path, denial: Denial) -> None:
     async with signed(tmp_path) as server:
         server.denial = denial
-        server.denied_calls |= {"SendMessage", "Receive", "AckMessage", "DeleteTopic"}
+        server.denied_calls |= {"SendMessage", "ReceiveRecords", "AckMessage", "DeleteTopic"}
         words = r"as user 'alice': User:alice may not SendMessage\..*operator"
         async with Client(server.endpoint, credentials=ALICE) as client:
             with pytest.raises(Forbidden, match=words):
@@ -154,8 +154,8 @@ async def test_what_a_user_may_not_do_is_told_so_at_once(tmp_path: Path, denial:
             await client.send("t", b"1")
             with pytest.raises(Forbidden, match="ReceiveMessage"):
                 await client.receive("t", "g")
-            assert server.times("Receive") == 1
-            server.denied_calls.discard("Receive")
+            assert server.times("ReceiveRecords") == 1
+            server.denied_calls.discard("ReceiveRecords")
             (message,) = await client.receive("t", "g")
             with pytest.raises(Forbidden, match="AckMessage"):
                 await message.ack()
@@ -203,7 +203,7 @@ async def test_an_app_ends_when_it_is_denied(tmp_path: Path) -> None:
 
         @app.handler("t", "g")
         async def handle(_: ReceivedMessage) -> None:
-            server.denied_calls.add("Receive")
+            server.denied_calls.add("ReceiveRecords")
 
         async with Client(server.endpoint, credentials=ALICE) as client:
             await client.send("t", b"1")

@@ -117,7 +117,8 @@ async def test_what_was_on_the_way_to_a_cancelled_receive_comes_at_once(
     monkeypatch.setattr("popmq.consumer.receiving.END_S", 60.0)
     popmq_broker.send("orders", "1")
     async with Client(popmq_broker.endpoint) as client:
-        ask, came, may_leave = client.connection.consumer.Receive, asyncio.Event(), asyncio.Event()
+        ask = client.connection.consumer.ReceiveRecords
+        came, may_leave = asyncio.Event(), asyncio.Event()
 
         async def held_up(request: Any, **options: Any) -> Any:
             answer = await ask(request, **options)
@@ -125,7 +126,7 @@ async def test_what_was_on_the_way_to_a_cancelled_receive_comes_at_once(
             await may_leave.wait()
             return answer
 
-        monkeypatch.setattr(client.connection.consumer, "Receive", held_up)
+        monkeypatch.setattr(client.connection.consumer, "ReceiveRecords", held_up)
         consumer = client.consumer("orders", "billing", lease_s=60)
         receive = consumer.receive() if of == "consumer" else client.receive("orders", "billing")
         receiving = asyncio.create_task(receive)

@@ -237,7 +237,7 @@ async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, clie
 
     await make_group(endpoint, "g")
     await send_all(client, "t", [Message(body=b"1"), Message(body=b"2")])
-    client.connection.consumer.Receive = unimplemented
+    client.connection.consumer.ReceiveRecords = unimplemented
     found: list[ReceivedMessage] = []
     while len(found) < 2:
         found += await client.receive("t", "g", wait_s=5)

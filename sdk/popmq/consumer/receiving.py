@@ -64,8 +64,8 @@ class Receiving:
         """Counts what came."""
         self._round = random.randrange(1 << 16)
         self._whole = True
-        """The server gives all messages in one response; PopMQ does, and it is far cheaper to read.
-        Of others they come as a stream."""
+        """The server gives all messages in one response and as they are stored; PopMQ does, and it
+        is far cheaper to read. Of others they come as a stream."""
 
     async def subscribe(self, wanted: Wanted, *, until_told: bool = False) -> None:
         """Tell the server; afterwards `policy` knows the group, if the server said it.
@@ -162,7 +162,8 @@ class Receiving:
         broker, group = request.message_queue.broker.name, request.group.name
         options = {"timeout": wait_s + connection.timeout_s, "metadata": connection.metadata()}
         if self._whole:
-            whole = asyncio.ensure_future(_answer(connection.consumer.Receive(request, **options)))
+            asked = connection.consumer.ReceiveRecords(request, **options)
+            whole = asyncio.ensure_future(_answer(asked))
             try:
                 await self._ended_if_cancelled(whole, request.attempt_id)
             except grpc.aio.AioRpcError as failed:
@@ -171,11 +172,12 @@ class Receiving:
                 self._whole = False
             finally:
                 if whole.done() and not whole.cancelled() and whole.exception() is None:
+                    topic = request.message_queue.topic.name
                     messages = whole.result().messages
-                    found.extend(convert.incoming(one, group, broker, holder) for one in messages)
+                    found.extend(convert.held(one, topic, group, holder) for one in messages)
             if self._whole:
                 if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
-                    connection.check(whole.result().status, "ReceiveMessage")
+                    connection.check(whole.result().status, "ReceiveRecords")
                 return
         request.batch_size = min(request.batch_size, STREAM_BATCH_MAX)
         async for response in connection.stub.ReceiveMessage(request, **options):

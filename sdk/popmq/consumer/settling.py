@@ -9,7 +9,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import grpc
 
@@ -51,6 +51,16 @@ class _NackKey(NamedTuple):
     reason: str
 
 
+class _Answered(NamedTuple):
+    """An answer by runs as one that has an entry of each message."""
+
+    status: v2.Status
+    entries: list[consumer.AckRefusal]
+
+
+_ACKED: Final = consumer.AckRefusal(status=v2.Status(code=v2.OK))
+
+
 class Settling:
     """Of one client."""
 
@@ -59,6 +69,8 @@ class Settling:
         self._leases = leases
         self.counts: CountReporter | None = None
         """Counts what was settled."""
+        self._by_runs = True
+        """The server takes acks by runs, as PopMQ does."""
         self._acks: dict[tuple[str, str], Batcher[ReceivedMessage, None]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
         self._nacks: dict[_NackKey, Batcher[ReceivedMessage, None]] = {}
@@ -182,12 +194,37 @@ class Settling:
         connection = self._connection
 
         async def ask(left: list[ReceivedMessage]) -> Any:
+            by_runs = await self._ack_runs(topic, group, left) if self._by_runs else None
+            if by_runs is not None:
+                return by_runs
             request = convert.ack(left, connection.resource(group), connection.resource(topic))
             return await connection.ask(connection.stub.AckMessage, request, attempts=1)
 
         results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
         self._count(MessageFate.ACKED, held, results)
         return results
+
+    async def _ack_runs(
+        self, topic: str, group: str, left: list[ReceivedMessage]
+    ) -> _Answered | None:
+        """None: the server, or the one that gave the messages, knows no runs."""
+        connection = self._connection
+        runs = convert.ack_runs(left, connection.resource(group), connection.resource(topic))
+        if runs is None:
+            return None
+        request, places = runs
+        try:
+            response = await connection.ask(connection.consumer.AckRuns, request, attempts=1)
+        except ServerUnreachable as failed:
+            if not _is_unknown(failed):
+                raise
+            self._by_runs = False
+            return None
+        refused = {(one.run, one.queue_offset): one for one in response.refusals}
+        if response.status.code == v2.OK:
+            return _Answered(response.status, [_ACKED] * len(left))
+        entries = [refused.get(place, _ACKED) for place in places] if refused else []
+        return _Answered(response.status, entries)
 
     def _count(
         self,
@@ -219,13 +256,10 @@ class Settling:
             try:
                 return await connection.ask(connection.consumer.Nack, request, attempts=1)
             except ServerUnreachable as failed:
-                cause = failed.__cause__
-                if not isinstance(cause, grpc.aio.AioRpcError):
-                    raise
-                if cause.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                if not _is_unknown(failed):
                     raise
                 text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
-                raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from cause
+                raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from failed.__cause__
 
         results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
         is_fatal = key.kind == consumer.NACK_KIND_FATAL
@@ -239,6 +273,14 @@ def _patience_s(held: list[ReceivedMessage]) -> float:
         return PATIENCE_S
     left_s = max(message.held_until_s for message in held) - time.monotonic()
     return min(PATIENCE_LONGEST_S, max(0.0, left_s))
+
+
+def _is_unknown(failed: ServerUnreachable) -> bool:
+    """The server does not know the RPC: it is no PopMQ, or an older one."""
+    cause = failed.__cause__
+    if not isinstance(cause, grpc.aio.AioRpcError):
+        return False
+    return cause.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def _done(_: Any) -> None:

@@ -18,15 +18,15 @@ from popmq_proxy.rpc.shared.answer import Answer
 BROKER: Final = "broker-a"
 CALLS: Final = {
     "send": ("SendMessage",),
-    "receive": ("Receive", "ReceiveMessage"),
-    "ack": ("AckMessage",),
+    "receive": ("ReceiveRecords", "ReceiveMessage"),
+    "ack": ("AckRuns", "AckMessage"),
     "nack": ("Nack",),
     "change_invisible": ("ChangeInvisibleDuration",),
     "recall": ("RecallMessage",),
     "end_transaction": ("EndTransaction",),
 }
-"""What a test calls them → the RPCs; of those of a receive our SDK calls the first, others the
-second."""
+"""What a test calls them → the RPCs; of those of a receive or ack our SDK calls the first,
+others the second."""
 _CALL_OF: Final = {rpc: call for call, rpcs in CALLS.items() for rpc in rpcs}
 
 

@@ -320,9 +320,34 @@ class PullResponse(_message.Message):
 Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
 
 @_typing.final
-class ReceiveResponse(_message.Message):
-    """The responses of ReceiveMessage one after the other are the bytes of one of these."""
+class HeldRecord(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
 
+    RECEIPT_HANDLE_FIELD_NUMBER: _builtins.int
+    RECORD_FIELD_NUMBER: _builtins.int
+    DELIVERY_ATTEMPT_FIELD_NUMBER: _builtins.int
+    receipt_handle: _builtins.str
+    record: _builtins.bytes
+    """as in the CommitLog, docs/formats.md; checked by the broker"""
+    delivery_attempt: _builtins.int
+    """0: one more than the record's reconsume_times"""
+    def __init__(
+        self,
+        *,
+        receipt_handle: _builtins.str = ...,
+        record: _builtins.bytes = ...,
+        delivery_attempt: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_attempt", b"delivery_attempt", "receipt_handle", b"receipt_handle", "record", b"record"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___HeldRecord: _TypeAlias = HeldRecord  # noqa: Y015
+
+@_typing.final
+class ReceiveRecordsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STATUS_FIELD_NUMBER: _builtins.int
@@ -331,14 +356,14 @@ class ReceiveResponse(_message.Message):
     @_builtins.property
     def status(self) -> _definition_pb2.Status: ...
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[_definition_pb2.Message]: ...
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldRecord]: ...
     @_builtins.property
     def delivery_timestamp(self) -> _timestamp_pb2.Timestamp: ...
     def __init__(
         self,
         *,
         status: _definition_pb2.Status | None = ...,
-        messages: _abc.Iterable[_definition_pb2.Message] | None = ...,
+        messages: _abc.Iterable[Global___HeldRecord] | None = ...,
         delivery_timestamp: _timestamp_pb2.Timestamp | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delivery_timestamp", b"delivery_timestamp", "status", b"status"]  # noqa: Y015
@@ -347,7 +372,118 @@ class ReceiveResponse(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___ReceiveResponse: _TypeAlias = ReceiveResponse  # noqa: Y015
+Global___ReceiveRecordsResponse: _TypeAlias = ReceiveRecordsResponse  # noqa: Y015
+
+@_typing.final
+class AckRun(_message.Message):
+    """Messages that one receive gave of one queue. Their handles differ in nothing but offsets."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RECEIPT_HANDLE_FIELD_NUMBER: _builtins.int
+    QUEUE_OFFSETS_FIELD_NUMBER: _builtins.int
+    receipt_handle: _builtins.str
+    """of any of them"""
+    @_builtins.property
+    def queue_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of those that are acked"""
+
+    def __init__(
+        self,
+        *,
+        receipt_handle: _builtins.str = ...,
+        queue_offsets: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_offsets", b"queue_offsets", "receipt_handle", b"receipt_handle"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AckRun: _TypeAlias = AckRun  # noqa: Y015
+
+@_typing.final
+class AckRunsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def topic(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AckRun]:
+        """up to 1,024 messages"""
+
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        topic: _definition_pb2.Resource | None = ...,
+        runs: _abc.Iterable[Global___AckRun] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "runs", b"runs", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AckRunsRequest: _TypeAlias = AckRunsRequest  # noqa: Y015
+
+@_typing.final
+class AckRefusal(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    RUN_FIELD_NUMBER: _builtins.int
+    QUEUE_OFFSET_FIELD_NUMBER: _builtins.int
+    STATUS_FIELD_NUMBER: _builtins.int
+    run: _builtins.int
+    """which of the request, from 0"""
+    queue_offset: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status: ...
+    def __init__(
+        self,
+        *,
+        run: _builtins.int = ...,
+        queue_offset: _builtins.int = ...,
+        status: _definition_pb2.Status | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["queue_offset", b"queue_offset", "run", b"run", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AckRefusal: _TypeAlias = AckRefusal  # noqa: Y015
+
+@_typing.final
+class AckRunsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status: ...
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___AckRefusal]:
+        """one of each message that was not acked; none beside a status"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        refusals: _abc.Iterable[Global___AckRefusal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusals", b"refusals", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AckRunsResponse: _TypeAlias = AckRunsResponse  # noqa: Y015
 
 @_typing.final
 class EndPollsRequest(_message.Message):

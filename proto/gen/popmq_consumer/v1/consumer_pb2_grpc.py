@@ -45,10 +45,15 @@ class ConsumerStub(object):
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.FromString,
                 _registered_method=True)
-        self.Receive = channel.unary_unary(
-                '/popmq.consumer.v1.Consumer/Receive',
+        self.ReceiveRecords = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/ReceiveRecords',
                 request_serializer=apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.SerializeToString,
-                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.FromString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveRecordsResponse.FromString,
+                _registered_method=True)
+        self.AckRuns = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/AckRuns',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsResponse.FromString,
                 _registered_method=True)
         self.EndPolls = channel.unary_unary(
                 '/popmq.consumer.v1.Consumer/EndPolls',
@@ -99,9 +104,16 @@ class ConsumerServicer(object):
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
-    def Receive(self, request, context):
-        """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
-        takes several times longer to read a stream.
+    def ReceiveRecords(self, request, context):
+        """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response, each message as it is
+        stored: nothing is converted on the way, and the client reads what it needs of it.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def AckRuns(self, request, context):
+        """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -164,10 +176,15 @@ def add_ConsumerServicer_to_server(servicer, server):
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.PullResponse.SerializeToString,
             ),
-            'Receive': grpc.unary_unary_rpc_method_handler(
-                    servicer.Receive,
+            'ReceiveRecords': grpc.unary_unary_rpc_method_handler(
+                    servicer.ReceiveRecords,
                     request_deserializer=apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.FromString,
-                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.SerializeToString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveRecordsResponse.SerializeToString,
+            ),
+            'AckRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.AckRuns,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsResponse.SerializeToString,
             ),
             'EndPolls': grpc.unary_unary_rpc_method_handler(
                     servicer.EndPolls,
@@ -265,7 +282,7 @@ class Consumer(object):
             _registered_method=True)
 
     @staticmethod
-    def Receive(request,
+    def ReceiveRecords(request,
             target,
             options=(),
             channel_credentials=None,
@@ -278,9 +295,36 @@ class Consumer(object):
         return grpc.experimental.unary_unary(
             request,
             target,
-            '/popmq.consumer.v1.Consumer/Receive',
+            '/popmq.consumer.v1.Consumer/ReceiveRecords',
             apache_dot_rocketmq_dot_v2_dot_service__pb2.ReceiveMessageRequest.SerializeToString,
-            popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveResponse.FromString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.ReceiveRecordsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def AckRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/AckRuns',
+            popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

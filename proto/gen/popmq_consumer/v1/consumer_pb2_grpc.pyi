@@ -38,10 +38,12 @@ class ConsumerStub:
     """Gives messages back, or up. Their handles are void from then on."""
     Pull: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
-    Receive: _grpc.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveResponse]
-    """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
-    takes several times longer to read a stream.
+    ReceiveRecords: _grpc.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveRecordsResponse]
+    """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response, each message as it is
+    stored: nothing is converted on the way, and the client reads what it needs of it.
     """
+    AckRuns: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.AckRunsRequest, _consumer_pb2.AckRunsResponse]
+    """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle."""
     EndPolls: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]
     """Receives of this client that wait are answered now, most often with nothing. Who cancels one
     loses what is on the way to it until the lease is over; who ends it can give that back.
@@ -66,10 +68,12 @@ class ConsumerAsyncStub(ConsumerStub):
     """Gives messages back, or up. Their handles are void from then on."""
     Pull: _aio.UnaryUnaryMultiCallable[_consumer_pb2.PullRequest, _consumer_pb2.PullResponse]  # type: ignore[assignment]
     """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
-    Receive: _aio.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveResponse]  # type: ignore[assignment]
-    """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
-    takes several times longer to read a stream.
+    ReceiveRecords: _aio.UnaryUnaryMultiCallable[_service_pb2.ReceiveMessageRequest, _consumer_pb2.ReceiveRecordsResponse]  # type: ignore[assignment]
+    """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response, each message as it is
+    stored: nothing is converted on the way, and the client reads what it needs of it.
     """
+    AckRuns: _aio.UnaryUnaryMultiCallable[_consumer_pb2.AckRunsRequest, _consumer_pb2.AckRunsResponse]  # type: ignore[assignment]
+    """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle."""
     EndPolls: _aio.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]  # type: ignore[assignment]
     """Receives of this client that wait are answered now, most often with nothing. Who cancels one
     loses what is on the way to it until the lease is over; who ends it can give that back.
@@ -105,14 +109,22 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         """PullMessage of apache.rocketmq.v2, whose answer has no place for the queue's ends."""
 
     @_abc_1.abstractmethod
-    def Receive(
+    def ReceiveRecords(
         self,
         request: _service_pb2.ReceiveMessageRequest,
         context: _ServicerContext,
-    ) -> _typing.Union[_consumer_pb2.ReceiveResponse, _abc.Awaitable[_consumer_pb2.ReceiveResponse]]:
-        """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response: a client in Python
-        takes several times longer to read a stream.
+    ) -> _typing.Union[_consumer_pb2.ReceiveRecordsResponse, _abc.Awaitable[_consumer_pb2.ReceiveRecordsResponse]]:
+        """ReceiveMessage of apache.rocketmq.v2 with all it gives in one response, each message as it is
+        stored: nothing is converted on the way, and the client reads what it needs of it.
         """
+
+    @_abc_1.abstractmethod
+    def AckRuns(
+        self,
+        request: _consumer_pb2.AckRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.AckRunsResponse, _abc.Awaitable[_consumer_pb2.AckRunsResponse]]:
+        """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle."""
 
     @_abc_1.abstractmethod
     def EndPolls(

@@ -1182,25 +1182,55 @@ class Ack(_message.Message):
     GROUP_FIELD_NUMBER: _builtins.int
     TOPIC_FIELD_NUMBER: _builtins.int
     HANDLES_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     """the topic the client consumes, never the retry topic"""
     @_builtins.property
     def handles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AckRun]: ...
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         topic: _builtins.str = ...,
         handles: _abc.Iterable[_builtins.str] | None = ...,
+        runs: _abc.Iterable[Global___AckRun] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "handles", b"handles", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "handles", b"handles", "runs", b"runs", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___Ack: _TypeAlias = Ack  # noqa: Y015
+
+@_typing.final
+class AckRun(_message.Message):
+    """Leases that one pop made in one queue."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    HANDLE_FIELD_NUMBER: _builtins.int
+    QUEUE_OFFSETS_FIELD_NUMBER: _builtins.int
+    handle: _builtins.str
+    """of any of them"""
+    @_builtins.property
+    def queue_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]: ...
+    def __init__(
+        self,
+        *,
+        handle: _builtins.str = ...,
+        queue_offsets: _abc.Iterable[_builtins.int] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["handle", b"handle", "queue_offsets", b"queue_offsets"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AckRun: _TypeAlias = AckRun  # noqa: Y015
 
 @_typing.final
 class AckReply(_message.Message):
@@ -1209,7 +1239,7 @@ class AckReply(_message.Message):
     OUTCOMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___LeaseOutcome.ValueType]:
-        """one per lease, in order"""
+        """one per lease, in order; handles before runs"""
 
     def __init__(
         self,

@@ -7,6 +7,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.messages import compress, invalid_message
 from popmq._core.messages.encode import TRACEPARENT
+from popmq._core.messages.held_message import held_message
 from popmq._core.messages.lazy_message import lazy_message
 from popmq.message import Message, MessageHolder, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -71,13 +72,33 @@ def incoming(
 ) -> ReceivedMessage:
     body, body_error = message.body, ""
     if message.system_properties.body_encoding == v2.GZIP:
-        try:
-            body = compress.unpack(body, UNPACKED_BYTES_MAX)
-        except (compress.BodyTooLarge, compress.BodyDamaged) as wrong:
-            body_error = str(wrong)
+        body, body_error = _unpacked(body)
     found = lazy_message(message, group, broker, body, body_error)
     found.holder = holder
     return found
+
+
+def held(
+    found: consumer.HeldRecord, topic: str, group: str, holder: MessageHolder | None
+) -> ReceivedMessage:
+    """The same of a message that comes as it is stored."""
+    return held_message(
+        found.record,
+        found.receipt_handle,
+        found.delivery_attempt,
+        topic=topic,
+        group=group,
+        holder=holder,
+        unpacked=_unpacked,
+    )
+
+
+def _unpacked(body: bytes) -> tuple[bytes, str]:
+    """The body; or as it came, and what is wrong with it."""
+    try:
+        return compress.unpack(body, UNPACKED_BYTES_MAX), ""
+    except (compress.BodyTooLarge, compress.BodyDamaged) as wrong:
+        return body, str(wrong)
 
 
 def ack(
@@ -93,6 +114,35 @@ def ack(
             for message in messages
         ],
     )
+
+
+def ack_runs(
+    messages: Sequence[ReceivedMessage], group: v2.Resource, topic: v2.Resource
+) -> tuple[consumer.AckRunsRequest, list[tuple[int, int]]] | None:
+    """The request, and of each message its run and queue offset. Messages that one receive gave of
+    one queue share a run: of their handles' eleven fields the offsets and the checksum differ.
+    None: a handle is another server's."""
+    request = consumer.AckRunsRequest(group=group, topic=topic)
+    numbers: dict[tuple[str, str], int] = {}
+    offsets: list[list[int]] = []
+    handles: list[str] = []
+    places = []
+    for message in messages:
+        handle = message.receipt_handle
+        try:
+            head, text, _, generation, _ = handle.rsplit(" ", 4)
+            offset = int(text)
+        except ValueError:
+            return None
+        run = numbers.setdefault((head, generation), len(handles))
+        if run == len(handles):
+            handles.append(handle)
+            offsets.append([])
+        offsets[run].append(offset)
+        places.append((run, offset))
+    for handle, own in zip(handles, offsets, strict=True):
+        request.runs.add(receipt_handle=handle, queue_offsets=own)
+    return request, places
 
 
 def change(

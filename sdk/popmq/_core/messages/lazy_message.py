@@ -36,9 +36,9 @@ def _deliver_at_ms(message: v2.Message) -> int | None:
     return _ms(system.delivery_timestamp) if system.HasField("delivery_timestamp") else None
 
 
-def _broker(message: v2.Message) -> str:
-    """Of the handle: any broker of the topic may have answered a receive."""
-    return message.system_properties.receipt_handle.split(" ", HANDLE_BROKER + 1)[HANDLE_BROKER]
+def broker_of(handle: str) -> str:
+    """Any broker of the topic may have answered a receive."""
+    return handle.split(" ", HANDLE_BROKER + 1)[HANDLE_BROKER]
 
 
 _LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
@@ -52,7 +52,7 @@ _LATER: Final[dict[str, Callable[[v2.Message], Any]]] = {
     "queue_id": lambda message: message.system_properties.queue_id,
     "trace_context": lambda message: message.system_properties.trace_context,
     "queue_offset": lambda message: message.system_properties.queue_offset,
-    "broker": _broker,
+    "broker": lambda message: broker_of(message.system_properties.receipt_handle),
 }
 
 
@@ -79,22 +79,30 @@ def lazy_message(
     message: LazyMessage = object.__new__(LazyMessage)
     system = wire.system_properties
     message._wire = wire
-    message.topic = wire.topic.name
-    message.group = group
-    message.body = body
-    message.body_error = body_error
+    handle = system.receipt_handle
+    begin(message, wire.topic.name, group, body, body_error, handle)
     message.message_id = system.message_id
     message.message_group = system.message_group if system.HasField("message_group") else None
-    message.receipt_handle = handle = system.receipt_handle
     if handle.count(" ") < HANDLE_BLANKS:
         message.broker = broker
-    message.holder = None
-    message.held_until_s = 0.0
-    message.unanswered_s = None
-    message.observed = None
-    message.counted = False
     if len(body) > LATER_BYTES_MAX:
         for name in _LATER:
             getattr(message, name)
         del message._wire
     return message
+
+
+def begin(
+    message: ReceivedMessage, topic: str, group: str, body: bytes, body_error: str, handle: str
+) -> None:
+    """What is always there, of a message that was made without `__init__`."""
+    message.topic = topic
+    message.group = group
+    message.body = body
+    message.body_error = body_error
+    message.receipt_handle = handle
+    message.holder = None
+    message.held_until_s = 0.0
+    message.unanswered_s = None
+    message.observed = None
+    message.counted = False

@@ -2,7 +2,7 @@
 
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from operator import attrgetter
 from typing import Any
@@ -79,6 +79,7 @@ _ONLY_LOOK = ("List", "Peek", "Describe", "Find", "Get", "Explain", "Inspect", "
 """What the names of those begin with that change nothing."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
+    "AckRuns": consumer.AckRunsRequest,
     "EndPolls": consumer.EndPollsRequest,
     "Pull": consumer.PullRequest,
     "Join": consumer.JoinRequest,
@@ -143,7 +144,7 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
             decode, begin = methods.send.decode, methods.guard.guarding_begin(methods.send.begin)
             bytes_max = sys.maxsize
         elif method.name == "AckMessage":
-            decode, bytes_max = _decode_acks, ACKS_BYTES_MAX
+            decode, bytes_max = _decoder_of_acks(service.AckMessageRequest), ACKS_BYTES_MAX
         if method.name in methods.unary:
             handler = _counted(methods.unary[method.name], stats, _status_code)
             kind = RpcKind.UNARY
@@ -164,13 +165,17 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
         )
     for name, message in _CONSUMER_METHODS.items():
         handler = _counted(methods.unary[name], metrics.rpc(name), _status_code)
-        brings = name == "Pull"
-        found.append(
-            Rpc(CONSUMER, name, RpcKind.UNARY, message.FromString, handler, brings_messages=brings)
-        )
-    handler = _counted(methods.answers["Receive"], metrics.rpc("Receive"), _answer_code)
+        rpc = Rpc(CONSUMER, name, RpcKind.UNARY, message.FromString, handler)
+        if name == "Pull":
+            rpc = replace(rpc, brings_messages=True)
+        elif name == "AckRuns":
+            decode = _decoder_of_acks(message)
+            rpc = replace(rpc, decode=decode, request_bytes_max=ACKS_BYTES_MAX)
+        found.append(rpc)
+    name = "ReceiveRecords"
+    handler = _counted(methods.answers[name], metrics.rpc(name), _answer_code)
     decode = service.ReceiveMessageRequest.FromString
-    found.append(Rpc(CONSUMER, "Receive", RpcKind.ANSWER, decode, handler))
+    found.append(Rpc(CONSUMER, name, RpcKind.ANSWER, decode, handler))
     decode = health.HealthCheckRequest.FromString
     found.append(Rpc(HEALTH, "Check", RpcKind.UNARY, decode, methods.health.check))
     found.append(Rpc(HEALTH, "Watch", RpcKind.STREAM, decode, methods.health.watch))
@@ -189,10 +194,13 @@ def _as_named(resource: Any) -> str:
     return str(resource.name)
 
 
-def _decode_acks(data: bytes) -> service.AckMessageRequest:
-    """Raises `DecodeError`, `BadRequest`."""
-    check_count(data, ACKS_FIELDS_MAX)
-    return service.AckMessageRequest.FromString(data)
+def _decoder_of_acks(message: type[Any]) -> Callable[[bytes], Any]:
+    def decode(data: bytes) -> Any:
+        """Raises `DecodeError`, `BadRequest`."""
+        check_count(data, ACKS_FIELDS_MAX)
+        return message.FromString(data)
+
+    return decode
 
 
 def grpc_code(error: BaseException) -> int:

@@ -117,15 +117,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
         "SendMessage": (send.send_message, service.SendMessageResponse),
-        "AckMessage": (ack.ack_message, service.AckMessageResponse),
-        "ChangeInvisibleDuration": (
-            ack.change_invisible_duration,
-            service.ChangeInvisibleDurationResponse,
-        ),
-        "ForwardMessageToDeadLetterQueue": (
-            ack.forward,
-            service.ForwardMessageToDeadLetterQueueResponse,
-        ),
+        **_of_leases(ack),
         "RecallMessage": (RecallHandler(upstream).recall_message, service.RecallMessageResponse),
         "EndTransaction": (transactions.end_transaction, service.EndTransactionResponse),
         "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
@@ -178,6 +170,21 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     )
 
 
+def _of_leases(ack: AckHandler) -> dict[str, tuple[Unary, type[Any]]]:
+    return {
+        "AckMessage": (ack.ack_message, service.AckMessageResponse),
+        "AckRuns": (ack.ack_runs, consumer.AckRunsResponse),
+        "ChangeInvisibleDuration": (
+            ack.change_invisible_duration,
+            service.ChangeInvisibleDurationResponse,
+        ),
+        "ForwardMessageToDeadLetterQueue": (
+            ack.forward,
+            service.ForwardMessageToDeadLetterQueueResponse,
+        ),
+    }
+
+
 def _access(upstream: Upstream, metrics: ProxyMetrics) -> tuple[AccessTables, AuditTrail, Guard]:
     """Raises `ConfigError`."""
     config = upstream.config
@@ -207,7 +214,7 @@ def _answers(
 ) -> dict[str, Unary]:
     handlers: dict[str, tuple[Unary, type[Any]]] = {
         "ReceiveMessage": (receive.receive_message, service.ReceiveMessageResponse),
-        "Receive": (receive.receive_whole, consumer.ReceiveResponse),
+        "ReceiveRecords": (receive.receive_records, consumer.ReceiveRecordsResponse),
         "PullMessage": (pull.pull_message, service.PullMessageResponse),
     }
     return {

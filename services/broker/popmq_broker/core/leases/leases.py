@@ -85,12 +85,18 @@ class GroupQueueState:
 
     def judge(self, ref: Receipt, now_ms: int) -> LeaseOutcome:
         """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
+        return self.judge_one_of(ref, ref.queue_offset, now_ms)
+
+    def judge_one_of(self, ref: Receipt, queue_offset: int, now_ms: int) -> LeaseOutcome:
+        """The same of a message that was handed out by one grant with the one of `ref`."""
         if ref.pop_time_ms < self.fenced_ms:
             return LeaseOutcome.SUPERSEDED
-        lease = self.leases.get(ref.queue_offset)
+        lease = self.leases.get(queue_offset)
         if lease is None:
-            return self._judge_ended(ref, now_ms)
+            return self._judge_ended(ref, queue_offset, now_ms)
         grant = lease.grant
+        if queue_offset != ref.queue_offset and grant.start_offset != ref.start_offset:
+            return LeaseOutcome.UNKNOWN  # another pop of the same moment has it
         if ref.generation < grant.generation:
             return LeaseOutcome.SUPERSEDED
         if ref.generation > grant.generation or ref.pop_time_ms != grant.pop_time_ms:
@@ -109,10 +115,10 @@ class GroupQueueState:
             return False
         return lease.grant.changed_from == (ref.generation, ref.pop_time_ms)
 
-    def _judge_ended(self, ref: Receipt, now_ms: int) -> LeaseOutcome:
-        if ref.queue_offset >= self.position:
+    def _judge_ended(self, ref: Receipt, queue_offset: int, now_ms: int) -> LeaseOutcome:
+        if queue_offset >= self.position:
             return LeaseOutcome.UNKNOWN
-        ended = self._ended.get(ref.queue_offset)
+        ended = self._ended.get(queue_offset)
         if ended is None:
             due = ref.pop_time_ms + ref.invisible_ms <= now_ms
             return LeaseOutcome.EXPIRED if due else LeaseOutcome.UNKNOWN

@@ -11,7 +11,7 @@ Differs: the outcome is typed, and an ack that cannot be stored is an error, not
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from popmq_broker.core.groups.offsets import QueueKey
@@ -43,6 +43,15 @@ OUTCOMES = {
 }
 
 
+def _acked(request: link.Ack) -> Iterator[tuple[Receipt, Sequence[int]]]:
+    """A handle, and the queue offsets of the messages that are acked by it."""
+    for handle in request.handles:
+        ref = receipt.decode(handle)
+        yield ref, (ref.queue_offset,)
+    for run in request.runs:
+        yield receipt.decode(run.handle), run.queue_offsets
+
+
 class Ack:
     def __init__(self, runtime: Runtime, lease_state: LeaseState, revive: Revive) -> None:
         self._runtime = runtime
@@ -56,16 +65,19 @@ class Ack:
         now_ms = runtime.clock.now_ms()
         outcomes: list[LeaseOutcome] = []
         done: dict[tuple[QueueKey, int], Held] = {}
-        for handle in request.handles:
-            ref = receipt.decode(handle)
-            queue, outcome = self.judge(request.group, request.topic, ref, now_ms)
-            if outcome is LeaseOutcome.DONE and queue is not None:
-                spot = (queue.key, ref.queue_offset)
-                if spot in done:
-                    outcome = LeaseOutcome.ALREADY_ACKED
-                else:
-                    done[spot] = (queue, ref.queue_offset, queue.leases[ref.queue_offset])
-            outcomes.append(outcome)
+        for ref, offsets in _acked(request):
+            queue = self._queue_of(request.group, request.topic, ref)
+            for offset in offsets:
+                outcome = LeaseOutcome.UNKNOWN
+                if queue is not None:
+                    outcome = queue.judge_one_of(ref, offset, now_ms)
+                if outcome is LeaseOutcome.DONE and queue is not None:
+                    spot = (queue.key, offset)
+                    if spot in done:
+                        outcome = LeaseOutcome.ALREADY_ACKED
+                    else:
+                        done[spot] = (queue, offset, queue.leases[offset])
+                outcomes.append(outcome)
         for outcome, count in Counter(outcomes).items():
             runtime.stats.acked[request.topic, request.group, outcome.value] += count
         wrote = self._journal_acks(list(done.values()), now_ms)
@@ -153,11 +165,14 @@ class Ack:
     def judge(
         self, group: str, topic: str, ref: Receipt, now_ms: int
     ) -> tuple[GroupQueueState | None, LeaseOutcome]:
-        stored = retry_topic(group, topic) if ref.retry_mark else topic
-        queue = self._lease_state.group_queue(QueueKey(group, stored, ref.queue_id))
+        queue = self._queue_of(group, topic, ref)
         if queue is None:
             return None, LeaseOutcome.UNKNOWN
         return queue, queue.judge(ref, now_ms)
+
+    def _queue_of(self, group: str, topic: str, ref: Receipt) -> GroupQueueState | None:
+        stored = retry_topic(group, topic) if ref.retry_mark else topic
+        return self._lease_state.group_queue(QueueKey(group, stored, ref.queue_id))
 
     def _journal_acks(self, held: Sequence[Held], now_ms: int) -> bool:
         """One record per checkpoint, if that was stored, then the leases end; True: it wrote."""

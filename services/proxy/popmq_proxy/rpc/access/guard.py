@@ -34,7 +34,7 @@ REFUSED: Final = (CredentialsRefused, AccessDenied, AccessNotKnown, LimitReached
 READS_GRPC_STATUS: Final = ("JAVA", "GO")
 """Clients that learn from the status at the stream's end why they may not open Telemetry: Java
 waits 13 s without it, Go says only EOF. It would end a process of Node."""
-POLLS: Final = ("ReceiveMessage", "Receive", "PullMessage", "Pull")
+POLLS: Final = ("ReceiveMessage", "ReceiveRecords", "PullMessage", "Pull")
 SLOWED_S: Final = 1.0
 SLOWED_MAX: Final = 1_000
 """So many refusals wait at a time; the others are told at once."""

@@ -1,12 +1,15 @@
-"""AckMessage, ChangeInvisibleDuration, ForwardMessageToDeadLetterQueue: by receipt handle."""
+"""By receipt handle: AckMessage, AckRuns, ChangeInvisibleDuration, and
+ForwardMessageToDeadLetterQueue."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
 from popmq_common.records import receipt
 from popmq_common.words import counted
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages.convert import duration_ms
 from popmq_proxy.core.messages.status import OK, common, ok, status_of
@@ -51,18 +54,47 @@ class AckHandler:
             ],
         )
 
+    async def ack_runs(
+        self, ctx: CallContext, request: consumer.AckRunsRequest
+    ) -> consumer.AckRunsResponse:
+        """The same for our SDK: many messages by one handle, and only what is refused is named."""
+        runs = request.runs
+        count = sum(len(run.queue_offsets) for run in runs)
+        if not 1 <= count <= ENTRIES_MAX:
+            raise BadRequest(reason=f"{counted(count, 'message')}, 1 to {ENTRIES_MAX} allowed")
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        places, wrong = _by_broker([run.receipt_handle for run in runs], group, topic)
+        found = {i: [status] * len(runs[i].queue_offsets) for i, status in wrong.items()}
+        for broker, numbers in places.items():
+            ack = link.Ack(group=group, topic=topic)
+            for i in numbers:
+                ack.runs.add(handle=runs[i].receipt_handle, queue_offsets=runs[i].queue_offsets)
+            statuses = iter(await self._ack_at(ctx if len(places) == 1 else None, broker, ack))
+            for i in numbers:
+                found[i] = list(islice(statuses, len(runs[i].queue_offsets)))
+        refusals = [
+            consumer.AckRefusal(run=i, queue_offset=offset, status=status)
+            for i, run in enumerate(runs)
+            for offset, status in zip(run.queue_offsets, found[i], strict=True)
+            if status is not OK and status.code != v2.OK
+        ]
+        status = common([status for i in range(len(runs)) for status in found[i]])
+        return consumer.AckRunsResponse(status=status, refusals=refusals)
+
     async def _ack_at(
         self, waits: CallContext | None, broker: str, ack: link.Ack
     ) -> list[v2.Status]:
-        """One status per handle. `waits`: the call, if it may wait for this broker."""
+        """One status per lease. `waits`: the call, if it may wait for this broker."""
         call = link.Call(ack=ack)
+        handles = [*ack.handles, *(run.handle for run in ack.runs)]
         try:
             if waits is None:
                 reply = await self._upstream.call(broker, call)
             else:
-                reply = await self._upstream.call_there(waits, broker, call, handles=ack.handles)
+                reply = await self._upstream.call_there(waits, broker, call, handles=handles)
         except PopMQError as error:
-            return [status_of(error)] * len(ack.handles)
+            count = len(ack.handles) + sum(len(run.queue_offsets) for run in ack.runs)
+            return [status_of(error)] * count
         return [lease_status(outcome) for outcome in reply.ack.outcomes]
 
     async def change_invisible_duration(
@@ -134,18 +166,25 @@ async def at_their_brokers(
 ) -> list[v2.Status]:
     """One status per handle, in order; `ask` gets all handles of a broker in one call, and whether
     that is the only one: then nobody else is held up by it."""
-    statuses: list[v2.Status | None] = [None] * len(handles)
-    by_broker: dict[str, list[int]] = {}
+    places, statuses = _by_broker(handles, group, topic)
+    for broker, numbers in places.items():
+        found = await ask(broker, [handles[i] for i in numbers], len(places) == 1)
+        statuses.update(zip(numbers, found, strict=True))
+    return [statuses[i] for i in range(len(handles))]
+
+
+def _by_broker(
+    handles: Sequence[str], group: str, topic: str
+) -> tuple[dict[str, list[int]], dict[int, v2.Status]]:
+    """The numbers of the handles that each broker gave; and what is wrong with the others."""
+    places: dict[str, list[int]] = {}
+    wrong: dict[int, v2.Status] = {}
     for i, handle in enumerate(handles):
         try:
-            by_broker.setdefault(receipt.broker_of(handle, group, topic), []).append(i)
+            places.setdefault(receipt.broker_of(handle, group, topic), []).append(i)
         except InvalidReceiptHandle as error:
-            statuses[i] = status_of(error)
-    for broker, numbers in by_broker.items():
-        found = await ask(broker, [handles[i] for i in numbers], len(by_broker) == 1)
-        for i, status in zip(numbers, found, strict=True):
-            statuses[i] = status
-    return [status for status in statuses if status is not None]
+            wrong[i] = status_of(error)
+    return places, wrong
 
 
 def lease_status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:

@@ -6,7 +6,7 @@ has of an answer that did not end.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -23,7 +23,7 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages import convert, validate
 from popmq_proxy.core.messages.convert import duration_ms
-from popmq_proxy.core.messages.delivery import DeliveryEncoder
+from popmq_proxy.core.messages.delivery import DeliveryEncoder, held_record
 from popmq_proxy.core.messages.status import ok
 from popmq_proxy.core.routing.round_robin import RoundRobin
 from popmq_proxy.rpc.messages.pop_anywhere import PopAnywhere, PoppedAt
@@ -72,15 +72,17 @@ class ReceiveHandler:
         """Status, messages, delivery timestamp."""
         pop = self._pop_call(ctx, request)
         delivery = await self._pop(ctx, request.message_queue.broker.name, pop)
-        return await self._answer(request.message_queue.topic, pop, delivery)
+        encoder = DeliveryEncoder(request.message_queue.topic, pop.invisible_ms)
+        return await self._answer(delivery, encoder.response)
 
-    async def receive_whole(
+    async def receive_records(
         self, ctx: CallContext, request: service.ReceiveMessageRequest
     ) -> Answer:
-        """The same as one response, for our SDK, and of up to `WHOLE_MAX` messages."""
+        """The same as one response, for our SDK, and of up to `WHOLE_MAX` messages as they are
+        stored."""
         pop = self._pop_call(ctx, request)
         delivery = await self._whole(ctx, request, pop)
-        answer = await self._answer(request.message_queue.topic, pop, delivery)
+        answer = await self._answer(delivery, held_record)
         return replace(answer, responses=[b"".join(answer.responses)])
 
     async def _whole(
@@ -122,14 +124,16 @@ class ReceiveHandler:
             raise
         return _joined(first, asked)
 
-    async def _answer(self, topic: v2.Resource, pop: link.Pop, delivery: Delivery) -> Answer:
+    async def _answer(
+        self, delivery: Delivery, response: Callable[[str, bytes, int], bytes]
+    ) -> Answer:
+        """`response`: a message's part of it, of its handle, record and attempt."""
         if not delivery.messages:
             return Answer(v2.MESSAGE_NOT_FOUND, [NOTHING, self._timestamp()])
         try:
-            encoder = DeliveryEncoder(topic, pop.invisible_ms)
             handles = [message.handle for message in delivery.messages]
             messages = [
-                encoder.response(handle, m.record, m.delivery_attempt)
+                response(handle, m.record, m.delivery_attempt)
                 for handle, m in zip(handles, delivery.messages, strict=True)
             ]
         except BaseException:

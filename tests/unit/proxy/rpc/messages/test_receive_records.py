@@ -99,7 +99,7 @@ def handles(number: int, count: int = BATCH_MAX) -> list[str]:
 
 async def test_what_came_before_the_client_went_is_given_back() -> None:
     brokers = Brokers(answered=2)
-    asking = asyncio.create_task(of(brokers).receive_whole(CONTEXT, REQUEST))
+    asking = asyncio.create_task(of(brokers).receive_records(CONTEXT, REQUEST))
     await brokers.hangs.wait()
     asking.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -109,7 +109,7 @@ async def test_what_came_before_the_client_went_is_given_back() -> None:
 
 async def test_the_other_pops_do_not_wait_and_take_no_more_than_was_asked_for() -> None:
     brokers = Brokers(answered=2)
-    asking = asyncio.create_task(of(brokers).receive_whole(CONTEXT, REQUEST))
+    asking = asyncio.create_task(of(brokers).receive_records(CONTEXT, REQUEST))
     await brokers.hangs.wait()
     assert [pop.batch_size for pop in brokers.pops] == [32, 32, 16]
     assert [pop.poll_ms for pop in brokers.pops[1:]] == [0, 0]
