@@ -9,6 +9,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
+from harness.ack_runs import runs_of
 from harness.broker_calls import (
     Popped,
     ack_body,
@@ -152,6 +153,12 @@ class EngineDriver:
 
     def ack(self, *handles: str) -> list[int]:
         return list(self.call(**ack_body(handles)).ack.outcomes)
+
+    def ack_by_runs(self, *handles: str) -> list[int]:
+        runs, order = runs_of(handles)
+        ack = link.Ack(group=GROUP, topic=TOPIC, runs=runs)
+        outcomes = self.call(ack=ack).ack.outcomes
+        return [outcomes[i] for i in order]
 
     def change(self, handle: str, invisible_ms: int) -> link.ChangeInvisibleReply:
         return self.call(**change_body(handle, invisible_ms)).change_invisible

@@ -65,11 +65,12 @@ class BrokerMachine(RuleBasedStateMachine):
     def pop(self, count: int, invisible_ms: int) -> None:
         self._received(self.driver.pop(count, invisible_ms))
 
-    @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5))
-    def ack_newest(self, pick: random.Random, count: int) -> None:
+    @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5), by_runs=st.booleans())
+    def ack_newest(self, pick: random.Random, count: int, by_runs: bool) -> None:
         held = [told for told in self.told.values() if told.has_handle]
         chosen = pick.sample(held, min(count, len(held)))
-        outcomes = self.driver.ack(*(told.handles[-1] for told in chosen)) if chosen else []
+        ack = self.driver.ack_by_runs if by_runs else self.driver.ack
+        outcomes = ack(*(told.handles[-1] for told in chosen)) if chosen else []
         for told, outcome in zip(chosen, outcomes, strict=True):
             self._acked(told, outcome)
 

@@ -65,7 +65,7 @@ async def test_every_request_is_signed(tmp_path: Path, monkeypatch: pytest.Monke
         heard = set(server.heard)
         assert server.refused == []
     assert heard >= {
-        "AckMessage",
+        "AckRuns",
         "ChangeInvisibleDuration",
         "CreateTopic",
         "Heartbeat",
@@ -142,7 +142,7 @@ async def test_who_is_not_known_is_told_so_at_once(
 async def test_what_a_user_may_not_do_is_told_so_at_once(tmp_path: Path, denial: Denial) -> None:
     async with signed(tmp_path) as server:
         server.denial = denial
-        server.denied_calls |= {"SendMessage", "ReceiveRecords", "AckMessage", "DeleteTopic"}
+        server.denied_calls |= {"SendMessage", "ReceiveRecords", "AckRuns", "DeleteTopic"}
         words = r"as user 'alice': User:alice may not SendMessage\..*operator"
         async with Client(server.endpoint, credentials=ALICE) as client:
             with pytest.raises(Forbidden, match=words):
@@ -157,9 +157,9 @@ async def test_what_a_user_may_not_do_is_told_so_at_once(tmp_path: Path, denial:
             assert server.times("ReceiveRecords") == 1
             server.denied_calls.discard("ReceiveRecords")
             (message,) = await client.receive("t", "g")
-            with pytest.raises(Forbidden, match="AckMessage"):
+            with pytest.raises(Forbidden, match="AckRuns"):
                 await message.ack()
-            assert server.times("AckMessage") == 1
+            assert server.times("AckRuns") == 1
             with pytest.raises(Forbidden, match="DeleteTopic"):
                 await client.admin.delete_topic("t")
 

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
@@ -33,19 +33,19 @@ async def client(endpoint: str) -> AsyncIterator[Client]:
 
 
 class Counted:
-    """Requests of one method of a client: how many entries each has, how many are under way."""
+    """Requests of one method of a stub: how many messages each has, how many are under way."""
 
-    def __init__(self, client: Client, method: str, entries: str) -> None:
-        self._ask, self._entries = getattr(client.connection.stub, method), entries
+    def __init__(self, stub: Any, method: str, size: Callable[[Any], int]) -> None:
+        self._ask, self._size = getattr(stub, method), size
         self.__name__ = method
         self.sizes: list[int] = []
         self.under_way = self.most = 0
-        setattr(client.connection.stub, method, self)
+        setattr(stub, method, self)
 
     async def __call__(self, request: Any, **options: Any) -> Any:
         if isinstance(request, bytes):
             request = service.SendMessageRequest.FromString(request)
-        self.sizes.append(len(getattr(request, self._entries)))
+        self.sizes.append(self._size(request))
         self.under_way += 1
         self.most = max(self.most, self.under_way)
         try:
@@ -56,8 +56,11 @@ class Counted:
 
 async def test_sends_and_acks_of_many_tasks_share_requests(endpoint: str, client: Client) -> None:
     await make_group(endpoint, "g")
-    sends = Counted(client, "SendMessage", "messages")
-    acks = Counted(client, "AckMessage", "entries")
+    stub, consumer = client.connection.stub, client.connection.consumer
+    sends = Counted(stub, "SendMessage", lambda request: len(request.messages))
+    acks = Counted(
+        consumer, "AckRuns", lambda request: sum(len(run.queue_offsets) for run in request.runs)
+    )
     producer = client.producer(batch_messages_max=32)
     await producer.send("t", b"first")
     receipts = await asyncio.gather(*(producer.send("t", b"%d" % i) for i in range(200)))
@@ -103,7 +106,8 @@ async def test_a_message_group_keeps_the_order_of_the_calls(endpoint: str, clien
 
 
 async def test_sends_wait_for_room(client: Client) -> None:
-    sends = Counted(client, "SendMessage", "messages")
+    stub = client.connection.stub
+    sends = Counted(stub, "SendMessage", lambda request: len(request.messages))
     producer = client.producer(held_messages_max=5, held_bytes_max=4_000)
     most = 0
 
@@ -238,6 +242,7 @@ async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, clie
     await make_group(endpoint, "g")
     await send_all(client, "t", [Message(body=b"1"), Message(body=b"2")])
     client.connection.consumer.ReceiveRecords = unimplemented
+    client.connection.consumer.AckRuns = unimplemented
     found: list[ReceivedMessage] = []
     while len(found) < 2:
         found += await client.receive("t", "g", wait_s=5)

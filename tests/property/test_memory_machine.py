@@ -63,11 +63,11 @@ class MemoryMachine(BrokerMachine):
         for _ in range(pick.randint(1, 4)):
             self.send(pick.randint(1, 2))
             self._received(self.driver.pop(pick.randint(1, 2), 60_000))
-        self.ack_newest(pick, pick.randint(1, 4))
+        self.ack_newest(pick, pick.randint(1, 4), pick.random() < 0.5)
         if ms:
             self.time_passes(ms)
         if then == "ack":
-            self.ack_newest(pick, pick.randint(1, 4))
+            self.ack_newest(pick, pick.randint(1, 4), pick.random() < 0.5)
         elif then == "change":
             self.change(pick, 20_000)
         elif then == "give up":

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any
 
+from harness.ack_runs import runs_of
 from sim.link import Lost, NotSent, Refused
 from sim.model import NEVER_MS, GroupLife, Lease, Standing
 from sim.receivers import Held, Receivers
@@ -50,7 +51,13 @@ class Clients(Receivers):
     async def ack_these(self, chosen: list[Held]) -> None:
         group, standing, _ = chosen[0]
         topic = standing.message.topic
-        request = link.Ack(group=group.name, topic=topic, handles=[one[2].handle for one in chosen])
+        handles = [one[2].handle for one in chosen]
+        request, order = link.Ack(group=group.name, topic=topic), list(range(len(handles)))
+        if self.random.random() < 0.5:
+            runs, order = runs_of(handles)
+            request.runs.extend(runs)
+        else:
+            request.handles.extend(handles)
         for _, standing, lease in chosen:
             lease.acks += 1
             standing.acks_open += 1
@@ -58,7 +65,8 @@ class Clients(Receivers):
         quakes = self.quake(group.name, topic)
         stale = self.book.groups[group.name] is not group
         try:
-            outcomes = list((await self.proxy().call(ack=request)).ack.outcomes)
+            told = (await self.proxy().call(ack=request)).ack.outcomes
+            outcomes = [told[i] for i in order]
         except (NotSent, Refused):
             outcomes = [link.LEASE_OUTCOME_UNSPECIFIED for _ in chosen]
         except Lost:

@@ -177,7 +177,7 @@ class Receiving:
                     found.extend(convert.held(one, topic, group, holder) for one in messages)
             if self._whole:
                 if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
-                    connection.check(whole.result().status, "ReceiveRecords")
+                    connection.check(whole.result().status, "ReceiveMessage")
                 return
         request.batch_size = min(request.batch_size, STREAM_BATCH_MAX)
         async for response in connection.stub.ReceiveMessage(request, **options):
