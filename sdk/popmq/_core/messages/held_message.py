@@ -22,6 +22,8 @@ _BORN_HOST, _BORN_HOST_END, _BODY = 48, 56, 88
 """Where these are, with hosts of IPv4."""
 _LONG_TOPIC: Final = 0xAB
 """Last byte of the magic number: the topic's length takes two bytes."""
+_GROUP: Final = b"__SHARDINGKEY"
+_GROUP_BEGINS: Final = _GROUP + b"\x01"
 _HIDDEN_TEXT: Final = """
     1ST_POP_TIME ARRIVE_TIME BORN_TIMESTAMP BUYER_ID CHECK_IMMUNITY_TIME_IN_SECONDS CLUSTER
     CONSUME_START_TIME CORRECTION_FLAG CORRELATION_ID DELAY DELIVER_NANOS DLQ_ORIGIN_MESSAGE_ID
@@ -43,8 +45,10 @@ HIDDEN_NAMES: Final = frozenset(name.encode() for name in _HIDDEN_TEXT.split())
 class HeldMessage(ReceivedMessage):
     """Made by `held_message`, without `__init__`."""
 
-    __slots__ = ("_attempt", "_named", "_record")
+    __slots__ = ("_attempt", "_named", "_record", "_topic_at")
     _record: bytes
+    _topic_at: int
+    """Where the body ends, and the topic and properties begin."""
     _attempt: int
     _named: dict[bytes, bytes]
     """All properties."""
@@ -75,11 +79,13 @@ def held_message(
         body_at += _V6_LONGER * (1 if sys_flag & _BORN_HOST_V6 else 0)
         body_at += _V6_LONGER * (1 if sys_flag & _STORE_HOST_V6 else 0)
     (body_bytes,) = _I32.unpack_from(record, body_at - 4)
-    body, body_error = record[body_at : body_at + body_bytes], ""
+    topic_at = body_at + body_bytes
+    body, body_error = record[body_at:topic_at], ""
     if sys_flag & COMPRESSED:
         body, body_error = unpacked(body)
     message: HeldMessage = object.__new__(HeldMessage)
     message._record = record
+    message._topic_at = topic_at
     message._attempt = attempt
     begin(message, topic, group, body, body_error, handle)
     message.holder = holder
@@ -101,14 +107,8 @@ def _store_host(record: bytes) -> bytes:
     return record[at : at + 8 + (_V6_LONGER if v6 else 0)]
 
 
-def _body_at(record: bytes) -> int:
-    return _born_host_end(record) + 8 + len(_store_host(record)) + 16
-
-
 def _named(message: HeldMessage) -> dict[bytes, bytes]:
-    record = message._record
-    body_at = _body_at(record)
-    topic_at = body_at + _I32.unpack_from(record, body_at - 4)[0]
+    record, topic_at = message._record, message._topic_at
     end = topic_at + 1 + record[topic_at]
     if record[_MAGIC_END] == _LONG_TOPIC:
         end = topic_at + 2 + int.from_bytes(record[topic_at : topic_at + 2])
@@ -133,6 +133,13 @@ def _optional(name: bytes) -> Callable[[HeldMessage], Any]:
     return read
 
 
+def _message_group(message: HeldMessage) -> str | None:
+    """Asked for of every message, and few have one."""
+    if message._record.find(_GROUP_BEGINS, message._topic_at) < 0:
+        return None
+    return _optional(_GROUP)(message)
+
+
 def _message_id(message: HeldMessage) -> str:
     """RocketMQ's for one without: store host and log offset in hexadecimal."""
     given = message._named.get(b"UNIQ_KEY")
@@ -155,7 +162,8 @@ def _deliver_at_ms(message: HeldMessage) -> int | None:
 def _attempt(message: HeldMessage) -> int:
     if message._attempt:
         return message._attempt
-    return 1 + int(_I32.unpack_from(message._record, _body_at(message._record) - 16)[0])
+    at = _born_host_end(message._record) + 8 + len(_store_host(message._record))
+    return 1 + int(_I32.unpack_from(message._record, at)[0])
 
 
 def _store_ms(message: HeldMessage) -> int:
@@ -166,7 +174,7 @@ def _store_ms(message: HeldMessage) -> int:
 _LATER: Final[dict[str, Callable[[HeldMessage], Any]]] = {
     "_named": _named,
     "message_id": _message_id,
-    "message_group": _optional(b"__SHARDINGKEY"),
+    "message_group": _message_group,
     "tag": _optional(b"TAGS"),
     "keys": lambda message: tuple(map(_text, message._named.get(b"KEYS", b"").split())),
     "properties": _properties,
