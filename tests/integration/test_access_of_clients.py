@@ -60,7 +60,7 @@ async def until_known(root: Client) -> None:
 
 async def test_who_may_sends_receives_and_renews(endpoint: str) -> None:
     client = Client(endpoint, credentials=ALICE)
-    async with client, client.consumer("orders", "billing", lease_s=0.4) as consumer:
+    async with client, client.consumer("orders", "billing", lease_s=1.5) as consumer:
         await client.producer().send("orders", b"1")
         (message,) = await consumer.receive()
         handle = message.receipt_handle

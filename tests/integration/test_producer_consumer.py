@@ -11,6 +11,7 @@ import pytest
 from harness.processes import free_port
 from integration.served import left, make_group, send_all, serving, until
 
+from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq import (
     Client,
@@ -24,6 +25,7 @@ from popmq import (
     SendReceipt,
     sync,
 )
+from popmq_consumer.v1 import consumer_pb2
 
 
 @pytest.fixture
@@ -248,6 +250,27 @@ async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, clie
         found += await client.receive("t", "g", wait_s=5)
     assert sorted(message.body for message in found) == [b"1", b"2"]
     await client.ack(*found)
+    assert await client.receive("t", "g", wait_s=0) == []
+
+
+async def test_a_broker_that_knows_no_acks_by_runs(endpoint: str, client: Client) -> None:
+    """The proxy tells so of each of its messages, and they are acked by their handles."""
+    asked: list[Any] = []
+
+    async def not_implemented(request: Any, **_: Any) -> Any:
+        asked.append(request)
+        status = v2.Status(code=v2.NOT_IMPLEMENTED)
+        return consumer_pb2.AckRunsResponse(
+            status=status, refusals=[consumer_pb2.AckRefusal(run=0, status=status)]
+        )
+
+    await make_group(endpoint, "g")
+    await send_all(client, "t", [Message(body=b"1")] * 2)
+    client.connection.consumer.AckRuns = not_implemented
+    for _ in range(2):
+        (message,) = await client.receive("t", "g", max_messages=1, wait_s=5)
+        await client.ack(message)
+    assert len(asked) == 1  # it is not asked again
     assert await client.receive("t", "g", wait_s=0) == []
 
 

@@ -207,7 +207,8 @@ class Settling:
     async def _ack_runs(
         self, topic: str, group: str, left: list[ReceivedMessage]
     ) -> _Answered | None:
-        """None: the server, or the one that gave the messages, knows no runs."""
+        """None: the server, a broker behind it, or the server that gave the messages, knows no
+        runs."""
         connection = self._connection
         runs = convert.ack_runs(left, connection.resource(group), connection.resource(topic))
         if runs is None:
@@ -220,9 +221,12 @@ class Settling:
                 raise
             self._by_runs = False
             return None
-        refused = {(one.run, one.queue_offset): one for one in response.refusals}
         if response.status.code == v2.OK:
             return _Answered(response.status, [_ACKED] * len(left))
+        refused = {(one.run, one.queue_offset): one for one in response.refusals}
+        if any(one.status.code == v2.NOT_IMPLEMENTED for one in response.refusals):
+            self._by_runs = False
+            return None
         entries = [refused.get(place, _ACKED) for place in places] if refused else []
         return _Answered(response.status, entries)
 

@@ -44,6 +44,8 @@ P99_MS = 50.0
 PLAIN_WORK = 2_000_000
 PLAIN_WORK_S = 0.12
 """CPU time of so many additions, where these limits were found."""
+PROBE = 20
+"""So small a part of it is done while an attack goes on: 6 ms."""
 SLOW_MAX = 4.0
 ATTACKS_MAX = 3
 KEPT = 1.2
@@ -90,12 +92,13 @@ OVER_TLS = [
 ]
 
 
-def slowness() -> float:
-    """How much longer CPU work takes now than where the limits were found; 1.0: no longer."""
+def slowness(part: int = 1) -> float:
+    """How much longer CPU work takes now than where the limits were found; 1.0: no longer. Found
+    by one of so many parts of the work."""
     began_s, total = time.thread_time(), 0
-    for number in range(PLAIN_WORK):
+    for number in range(PLAIN_WORK // part):
         total += number
-    return min(SLOW_MAX, max(1.0, (time.thread_time() - began_s) / PLAIN_WORK_S))
+    return min(SLOW_MAX, max(1.0, (time.thread_time() - began_s) * part / PLAIN_WORK_S))
 
 
 @contextmanager
@@ -181,15 +184,15 @@ class Outcome:
 
 async def attacked(server: Server, name: str, *tls: str, figures: tuple[str, ...] = ()) -> Outcome:
     """The neighbour's p99 is looked at in here, for it is the same everywhere. Of some 200 sends it
-    is what the worst but one waited, which another process can do, too; so one that is too long is
-    looked at again: what the server does wrong it does each time."""
+    is what the worst but one waited, which another process can do, too. That can also hold up an
+    attack until it is too weak to break a rule. So what is wrong is looked at again: what the
+    server does wrong it does each time."""
     for _ in range(ATTACKS_MAX - 1):
-        outcome = await _attacked(server, name, *tls, figures=figures)
-        if outcome.p99_ms < P99_MS * outcome.slowness:
-            return outcome
-    outcome = await _attacked(server, name, *tls, figures=figures)
-    assert outcome.p99_ms < P99_MS * outcome.slowness
-    return outcome
+        try:
+            return await _attacked(server, name, *tls, figures=figures)
+        except AssertionError as wrong:
+            print(f"{name}, looked at again: {wrong}")
+    return await _attacked(server, name, *tls, figures=figures)
 
 
 async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ...]) -> Outcome:
@@ -202,10 +205,11 @@ async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ..
             for figure in figures:
                 now = await server.figure(figure)
                 outcome.most[figure] = max(outcome.most.get(figure, 0), now)
+            outcome.slowness = max(outcome.slowness, slowness(PROBE))
             await asyncio.sleep(0.05)
         told, _ = attack.communicate()
         assert attack.returncode == 0
-    outcome.charged_ms, outcome.slowness = charged_ms, max(outcome.slowness, slowness())
+    outcome.charged_ms = charged_ms
     sends = f"{len(charged_ms)} sends, p99 {outcome.p99_ms:.1f} ms"
     print(name, told.strip(), f"{sends}, slowness {outcome.slowness:.1f}")
     counts = json.loads(told)
@@ -218,6 +222,7 @@ async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ..
         assert outcome.sent_away > 0
     elif not ATTACKS[name].may_be_cut:
         assert outcome.sent_away == 0
+    assert outcome.p99_ms < P99_MS * outcome.slowness
     return outcome
 
 

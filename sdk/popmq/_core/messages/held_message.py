@@ -12,13 +12,13 @@ from typing import Any, Final
 from popmq._core.messages.lazy_message import LATER_BYTES_MAX, begin, broker_of
 from popmq.message import MessageHolder, ReceivedMessage
 
-COMPRESSED: Final = 0x1
+_COMPRESSED: Final = 0x1
 _BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
 _V6_LONGER: Final = 12
 """Bytes of a host with an IPv6 address beyond those of one with IPv4."""
 _I16, _I32, _I64 = Struct(">h"), Struct(">i"), Struct(">q")
 _MAGIC_END, _QUEUE_ID, _QUEUE_OFFSET, _LOG_OFFSET, _SYS_FLAG, _BORN_MS = 7, 12, 20, 28, 36, 40
-_BORN_HOST, _BORN_HOST_END, _BODY = 48, 56, 88
+_BORN_HOST_END, _BODY = 56, 88
 """Where these are, with hosts of IPv4."""
 _LONG_TOPIC: Final = 0xAB
 """Last byte of the magic number: the topic's length takes two bytes."""
@@ -81,7 +81,7 @@ def held_message(
     (body_bytes,) = _I32.unpack_from(record, body_at - 4)
     topic_at = body_at + body_bytes
     body, body_error = record[body_at:topic_at], ""
-    if sys_flag & COMPRESSED:
+    if sys_flag & _COMPRESSED:
         body, body_error = unpacked(body)
     message: HeldMessage = object.__new__(HeldMessage)
     message._record = record
@@ -137,7 +137,8 @@ def _message_group(message: HeldMessage) -> str | None:
     """Asked for of every message, and few have one."""
     if message._record.find(_GROUP_BEGINS, message._topic_at) < 0:
         return None
-    return _optional(_GROUP)(message)
+    value = message._named.get(_GROUP)
+    return None if value is None else _text(value)
 
 
 def _message_id(message: HeldMessage) -> str:

@@ -6,7 +6,13 @@ from itertools import islice
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
-from popmq_common.errors import BadRequest, IllegalInvisibleTime, InvalidReceiptHandle, PopMQError
+from popmq_common.errors import (
+    BadRequest,
+    IllegalInvisibleTime,
+    InvalidReceiptHandle,
+    NotServed,
+    PopMQError,
+)
 from popmq_common.records import receipt
 from popmq_common.words import counted
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -87,14 +93,16 @@ class AckHandler:
         """One status per lease. `waits`: the call, if it may wait for this broker."""
         call = link.Call(ack=ack)
         handles = [*ack.handles, *(run.handle for run in ack.runs)]
+        count = len(ack.handles) + sum(len(run.queue_offsets) for run in ack.runs)
         try:
             if waits is None:
                 reply = await self._upstream.call(broker, call)
             else:
                 reply = await self._upstream.call_there(waits, broker, call, handles=handles)
         except PopMQError as error:
-            count = len(ack.handles) + sum(len(run.queue_offsets) for run in ack.runs)
             return [status_of(error)] * count
+        if len(reply.ack.outcomes) != count:  # an older broker, which passes over runs
+            return [status_of(NotServed(what=f"acks by runs at {broker}"))] * count
         return [lease_status(outcome) for outcome in reply.ack.outcomes]
 
     async def change_invisible_duration(

@@ -12,8 +12,10 @@ from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 
 from apache.rocketmq.v2 import definition_pb2 as v2
+from popmq_broker.engine.broker import Broker
 from popmq_common.records import receipt
 from popmq_consumer.v1 import consumer_pb2 as consumer
+from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.rpc.messages.ack import ENTRIES_MAX
 
 OF = {"group": v2.Resource(name=GROUP), "topic": v2.Resource(name=TOPIC)}
@@ -127,6 +129,21 @@ def test_a_broker_that_is_away_refuses_its_own_alone(proxy: ProxyDriver, away: s
     away.add("broker-b")
     response = ack(proxy, asked)
     assert [(run, offset) for run, offset, _ in refused(response)] == [(1, 0), (1, 1)]
+    assert held(proxy) == 2
+
+
+def test_an_older_broker_knows_no_runs(proxy: ProxyDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It passes over a field that it does not know. The SDK then acks by handles."""
+    asked = runs(received(proxy, "broker-a", 2))
+    handle = Broker.handle
+
+    async def older(broker: Broker, call: link.Call) -> link.Reply:
+        del call.ack.runs[:]
+        return await handle(broker, call)
+
+    monkeypatch.setattr(Broker, "handle", older)
+    response = ack(proxy, asked)
+    assert refused(response) == [(0, i, v2.NOT_IMPLEMENTED) for i in (0, 1)]
     assert held(proxy) == 2
 
 
