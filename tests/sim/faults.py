@@ -147,12 +147,12 @@ def generations_are_not_compared() -> Iterator[None]:
 
 @fault
 def late_acks_are_taken() -> Iterator[None]:
-    real = GroupQueueState.judge
+    real = GroupQueueState.judge_one_of
 
-    def judge(self: GroupQueueState, ref: Any, now_ms: int) -> LeaseOutcome:
-        return real(self, ref, 0 if ref.queue_offset in self.leases else now_ms)
+    def judge(self: GroupQueueState, ref: Any, queue_offset: int, now_ms: int) -> LeaseOutcome:
+        return real(self, ref, queue_offset, 0 if queue_offset in self.leases else now_ms)
 
-    with patch.object(GroupQueueState, "judge", judge):
+    with patch.object(GroupQueueState, "judge_one_of", judge):
         yield
 
 
