@@ -39,7 +39,7 @@ check: setup ## lint and types
 	$(BIN)/mypy $(SOURCES) tests
 
 test: setup ## the fast tests, under a minute
-	$(BIN)/pytest -q -n 2 $(FAST)
+	$(BIN)/pytest -q -n $(or $(WORKERS),2) $(FAST)
 
 hunt: setup #: the state machine over the broker, long and with fresh seeds
 	$(BIN)/pytest -q --timeout 3600 --hypothesis-profile hunt tests/property
@@ -96,7 +96,7 @@ lock-demo: setup #: the access lock shown: messages handed out twice without it 
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
-	$(BIN)/pytest -q -n 3 -m 'not etcd' tests/integration tests/front
+	$(BIN)/pytest -q -n $(or $(WORKERS),3) -m 'not etcd' tests/integration tests/front
 
 .PHONY: register
 register: setup #: the register of replicated brokers in a real etcd: members killed and stopped, users, TLS (ETCD=)

@@ -7,8 +7,8 @@ one piece; now and then a line says what is running. The first stage that fails 
 output is the last, what still runs is stopped, the exit code is 1. Ctrl-C stops all, with 130.
 
 A stage of pytest with `again` may have up to three tests that fail once: these alone run a second
-time, and the end names them as FLAKY. It is for tests that wait for real processes on a machine
-whose noise is not theirs; campaigns and simulations have no second try.
+time, one after the other, and the end names them as FLAKY. It is for tests that wait for real
+processes on a machine whose noise is not theirs; campaigns and simulations have no second try.
 """
 
 import argparse
@@ -28,6 +28,8 @@ from pathlib import Path
 from typing import IO, Any
 
 LOOK_S = 0.1
+ONE_BY_ONE = {"WORKERS": "1"}
+"""For make: tests that disturbed each other do not in their second try."""
 STOP_S = 20.0
 """How long a stage that is interrupted has to clean up, before it is killed."""
 FEW = 3
@@ -78,8 +80,11 @@ class Running:
             stdout=self.output,
             stderr=subprocess.STDOUT if self.output else None,
             start_new_session=True,
-            env=os.environ | {"PYTEST_ADDOPTS": self._options()},
+            env=os.environ | self._more_env(),
         )
+
+    def _more_env(self) -> dict[str, str]:
+        return {"PYTEST_ADDOPTS": self._options(), **(ONE_BY_ONE if self.flaky else {})}
 
     def _options(self) -> str:
         options = [os.environ.get("PYTEST_ADDOPTS", ""), f"-o cache_dir={self.cache}"]

@@ -46,6 +46,10 @@ PLAIN_WORK_S = 0.12
 """CPU time of so many additions, where these limits were found."""
 PROBE = 20
 """So small a part of it is done while an attack goes on: 6 ms."""
+FRESH_BYTES = 4 * MiB
+FRESH_MS = 1.6
+"""CPU time of so much memory that was not used before, where the system gives a page of 4 KiB in
+1.5 µs. Machines were seen that need 5 µs."""
 SLOW_MAX = 4.0
 ATTACKS_MAX = 3
 KEPT = 1.2
@@ -82,6 +86,8 @@ OF_ROOM = {
     *("endless messages", "unfinished requests", "packed requests"),
     *("empty messages", "empty acks"),
 }
+LARGE = {*OF_ROOM, "unread answers", "unread sockets"}
+"""The server copies megabytes of bodies."""
 USUAL = [
     *(name for name in {**FLOODS, **PACED, **CALLS} if name not in {*HOLDING, *OF_ROOM}),
     "half-open calls",
@@ -99,6 +105,13 @@ def slowness(part: int = 1) -> float:
     for number in range(PLAIN_WORK // part):
         total += number
     return min(SLOW_MAX, max(1.0, (time.thread_time() - began_s) * part / PLAIN_WORK_S))
+
+
+def slowness_of_memory() -> float:
+    """The same of memory that is used for the first time."""
+    began_s = time.thread_time()
+    bytes(bytearray(FRESH_BYTES // 2))
+    return min(SLOW_MAX, (time.thread_time() - began_s) * 1e3 / FRESH_MS)
 
 
 @contextmanager
@@ -206,6 +219,8 @@ async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ..
                 now = await server.figure(figure)
                 outcome.most[figure] = max(outcome.most.get(figure, 0), now)
             outcome.slowness = max(outcome.slowness, slowness(PROBE))
+            if name in LARGE:
+                outcome.slowness = max(outcome.slowness, slowness_of_memory())
             await asyncio.sleep(0.05)
         told, _ = attack.communicate()
         assert attack.returncode == 0

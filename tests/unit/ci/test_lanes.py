@@ -146,12 +146,14 @@ def test_an_interrupt_stops_everything(folder: Path, number: signal.Signals) -> 
 
 
 TESTS = """
+import os
 import pathlib
 import pytest
 
 @pytest.mark.parametrize("number", range({tests}))
 def test_once(number):
     pathlib.Path(f"ran-{{number}}").open("a").write("x")
+    pathlib.Path("workers").write_text(os.environ.get("WORKERS", "many"))
     assert number >= {failing} or pathlib.Path(f"ran-{{number}}").read_text() == "x" * {passes_at}
 """
 
@@ -175,6 +177,7 @@ def test_few_tests_that_fail_run_again_and_are_named(folder: Path) -> None:
     code, lines = ran(with_tests(folder, failing=2, passes_at=2))
     assert code == 0
     assert tries(folder) == [2, 2, 1, 1, 1, 1, 1]
+    assert (folder / "workers").read_text() == "1"  # one after the other
     named = [line.split() for line in lines if "FLAKY" in line]
     assert named == [["FLAKY:", f"test_it.py::test_once[{number}]"] for number in (0, 1)]
 
