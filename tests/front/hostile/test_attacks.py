@@ -63,8 +63,9 @@ rest: with the C library's allocator, which gives back each page of 4 KiB, `KEPT
 BY_C = {"PYTHONMALLOC": "malloc"}
 """It takes 6 % more CPU time for a send."""
 ENDED_S = 90.0
-"""By then the calls of attackers that have gone are ended. What they had written before is read first:
-a socket holds some 6 MiB of it, which is 50,000 polls and their resets. Seen: 4 to 40 s."""
+"""By then the calls of attackers that have gone are ended. What they had written before is read
+first: a socket holds some 6 MiB of it, which is 50,000 polls and their resets. Seen: 4 to 40 s."""
+pytestmark = pytest.mark.timeout(300)
 SETTLES_WITHIN_S = 60.0
 LOOKS_EVERY_S = 0.1
 SENDS_MIN = 20
