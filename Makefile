@@ -96,7 +96,11 @@ lock-demo: setup #: the access lock shown: messages handed out twice without it 
 	PYTHONPATH=tests $(BIN)/python -m lock_demo
 
 it: setup ## services together, in one process
-	$(BIN)/pytest -q -n $(or $(WORKERS),3) -m 'not etcd' tests/integration tests/front
+	$(BIN)/pytest -q -n $(or $(WORKERS),3) -m 'not etcd' tests/integration tests/front --ignore tests/front/hostile
+
+.PHONY: hostile
+hostile: setup #: attacks on the default front, beside a client that behaves
+	$(BIN)/pytest -q -n $(or $(WORKERS),2) tests/front/hostile
 
 .PHONY: register
 register: setup #: the register of replicated brokers in a real etcd: members killed and stopped, users, TLS (ETCD=)
@@ -137,7 +141,7 @@ idempotence: setup #: each message delivered up to 5 times, handlers that die: e
 disk: setup #: a full and a failing disk: small disks, mounted as root; each call that can fail
 	DISK_CALLS=all $(BIN)/pytest -q -s tests/disk tests/property/test_disk_errors.py
 
-test-all: check test it crash compat-python ## all that needs nothing but Python
+test-all: check test it hostile crash compat-python ## all that needs nothing but Python
 
 .PHONY: compat-python
 compat-python: setup ## the official Python client

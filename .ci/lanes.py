@@ -6,7 +6,7 @@ A stage alone prints as it goes. What a stage in a lane prints is kept until it 
 one piece; now and then a line says what is running. The first stage that fails ends the run: its
 output is the last, what still runs is stopped, the exit code is 1. Ctrl-C stops all, with 130.
 
-A stage of pytest with `again` may have up to three tests that fail once: these alone run a second
+A stage of pytest with `again` may have up to five tests that fail once: these alone run a second
 time, one after the other, and the end names them as FLAKY. It is for tests that wait for real
 processes on a machine whose noise is not theirs; campaigns and simulations have no second try.
 """
@@ -32,7 +32,7 @@ ONE_BY_ONE = {"WORKERS": "1"}
 """For make: tests that disturbed each other do not in their second try."""
 STOP_S = 20.0
 """How long a stage that is interrupted has to clean up, before it is killed."""
-FEW = 3
+FEW = 5
 """So many tests of a stage may fail once."""
 
 

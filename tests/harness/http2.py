@@ -27,6 +27,10 @@ class Wire(asyncio.Transport):
         self.reads = True
         self.held_bytes = 0
         """What the socket has not taken."""
+        self.extra: dict[str, object] = {}
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return self.extra.get(name, default)
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None: ...
 

@@ -81,6 +81,12 @@ class RequestHandler:
         )
         """Paths of calls that are served while their requests come; their clients wait for the head
         of the response before they send."""
+        self.needs_reader = frozenset(
+            path
+            for path, rpc in by_path.items()
+            if rpc.kind in (RpcKind.ANSWER, RpcKind.STREAM) or rpc.brings_messages
+        )
+        """Paths of calls that need not begin when their client has hung up."""
         fast_path = {path: rpc for path, rpc in by_path.items() if rpc.begin}
         self.fast_path = UnaryFastPath(fast_path, request_bytes_max, budgets.calls)
 

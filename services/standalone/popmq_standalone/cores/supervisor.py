@@ -26,7 +26,7 @@ from popmq_nameserver.app import nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_proxy.config import Front, ProxyConfig
-from popmq_proxy.front.http2.server import ACCEPT_PAUSE_S, listening_socket
+from popmq_proxy.front.http2.server import ACCEPT_PAUSE_S, Port
 from popmq_standalone.app import Standalone
 from popmq_standalone.cores.figures import one_page
 from popmq_standalone.cores.shards import Shard
@@ -43,20 +43,25 @@ LOOK_S: Final = 0.01
 
 
 class Listeners:
-    """The ports for clients; connections go to the workers."""
+    """The ports for clients; connections go to the workers. Until these serve clients are refused:
+    one that is let in waits, and takes a server that starts for one that does not answer."""
 
     def __init__(self, config: ProxyConfig, log: logs.Log) -> None:
         """Raises `RuntimeError` when a port is taken."""
         self._log = log
-        self._sockets = [listening_socket(config.host, config.port)]
-        self.port: int = self._sockets[0].getsockname()[1]
-        self.tls_port = self.port
+        self._ports = [Port(config.host, config.port)]
+        self.port = self.tls_port = self._ports[0].number
         if config.tls_port not in (0, self.port):
-            self._sockets.append(listening_socket(config.host, config.tls_port))
-            self.tls_port = self._sockets[1].getsockname()[1]
+            self._ports.append(Port(config.host, config.tls_port))
+            self.tls_port = self._ports[1].number
+
+    def listen(self) -> None:
+        """Raises `RuntimeError` when somebody else has begun to listen there."""
+        for one in self._ports:
+            one.listen()
 
     async def run(self, workers: Workers) -> None:
-        await asyncio.gather(*(self._accept(one, workers) for one in self._sockets))
+        await asyncio.gather(*(self._accept(one.socket, workers) for one in self._ports))
 
     async def _accept(self, one: socket.socket, workers: Workers) -> None:
         loop = asyncio.get_running_loop()
@@ -71,7 +76,7 @@ class Listeners:
                 await workers.hand(accepted)
 
     def close(self) -> None:
-        for one in self._sockets:
+        for one in self._ports:
             one.close()
 
 
@@ -102,6 +107,7 @@ async def on_cores(
         stack.push_async_callback(workers.stop)
         await _registered(names.table, {shard.broker for shard in shards})
         await workers.spread_topics()
+        listeners.listen()
         await stack.enter_async_context(_running(listeners.run(workers), log))
         if metrics_port:
             await stack.enter_async_context(

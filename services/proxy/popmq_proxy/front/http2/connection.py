@@ -18,6 +18,7 @@ from popmq_proxy.front.http2.budgets.idle import LONG_BYTES, REFUSED_STREAM
 from popmq_proxy.front.http2.budgets.scheduler import SLICE_S, ConnectionWorker
 from popmq_proxy.front.http2.control import Control
 from popmq_proxy.front.http2.flow_control.outgoing import Outgoing
+from popmq_proxy.front.http2.hung_up import has_hung_up
 from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.pings import Pings
 from popmq_proxy.front.http2.shared import Address, Member, Shared
@@ -97,14 +98,9 @@ class Http2Connection(asyncio.Protocol):
         member = self._member = Member(self._shared, self._address, self._work)
         self._worker = member.worker
         outgoing = self.outgoing = Outgoing(self.transport, self._shared, member, self._wait)
+        user = user_of(self.transport.get_extra_info("peercert"))
         streams = self.streams = Streams(
-            self._app,
-            self._shared,
-            member,
-            outgoing,
-            self.peer,
-            self._close_when_done,
-            user_of(self.transport.get_extra_info("peercert")),
+            self._app, self._shared, member, outgoing, self.peer, self._close_when_done, user
         )
         outgoing.put(
             wire.settings(
@@ -260,6 +256,8 @@ class Http2Connection(asyncio.Protocol):
         until_s = began_s + SLICE_S
         worker = self._worker
         worker.owed_s = 0.0
+        if self._waits:
+            self.streams.is_unread = has_hung_up(self.transport)
         done = self.streams.drop_some(until_s) if self._closing else self._read_slice(until_s)
         if self.outgoing.goes_on and not self._closing:
             done = self.outgoing.go_on(until_s) and done

@@ -48,6 +48,8 @@ class OpenStreams:
         self.last_id = 0
         self.refuses = False
         """No new ones: the connection ends."""
+        self.is_unread = False
+        """The client has hung up; what it had sent before is still being read."""
         self.units = 0
         """Work done since the clock was read, in frames."""
         self.stream_max = limits.streams_first

@@ -3,8 +3,8 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any, Final, TypeAlias
 
 from popmq_common.process.logs import Log
@@ -38,15 +38,36 @@ class _Refused(Exception):
     """A connection that this server does not want."""
 
 
-def listening_socket(host: str, port: int) -> socket.socket:
-    """Raises `RuntimeError` when the port is taken."""
-    try:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
-        listener = socket.create_server((host, port), family=family, backlog=BACKLOG)
-    except OSError as wrong:
-        raise RuntimeError(f"cannot listen on {host}:{port}: {wrong}") from wrong
-    listener.setblocking(False)
-    return listener
+class Port:
+    """A port of this host. Clients are refused until it listens."""
+
+    def __init__(self, host: str, port: int) -> None:
+        """Raises `RuntimeError` when it is taken."""
+        self._named = f"{host}:{port}"
+        self.socket = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET)
+        self.socket.setblocking(False)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        if ":" in host:
+            self.socket.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        with self._raising():
+            self.socket.bind((host, port))
+        self.number: int = self.socket.getsockname()[1]
+
+    def listen(self) -> None:
+        """Raises `RuntimeError` when somebody else has begun to listen there."""
+        with self._raising():
+            self.socket.listen(BACKLOG)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    @contextmanager
+    def _raising(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as wrong:
+            self.close()
+            raise RuntimeError(f"cannot listen on {self._named}: {wrong}") from wrong
 
 
 class Http2Server:
@@ -67,7 +88,7 @@ class Http2Server:
         self._tls = tls
         self._tls_only = tls_only
         self._shared = Shared(limits, budgets, connections_max)
-        self._listeners: list[socket.socket] = []
+        self._listeners: list[Port] = []
         self._sources: list[Arriving] = []
         self._tasks: list[asyncio.Task[None]] = []
         self._opening: set[asyncio.Task[None]] = set()
@@ -76,11 +97,11 @@ class Http2Server:
 
     def bind(self, host: str, port: int) -> int:
         """The port. Raises `RuntimeError` when it is taken."""
-        listener = listening_socket(host, port)
+        listener = Port(host, port)
+        listener.listen()
         self._listeners.append(listener)
-        self.take_from(lambda: asyncio.get_running_loop().sock_accept(listener))
-        found: int = listener.getsockname()[1]
-        return found
+        self.take_from(lambda: asyncio.get_running_loop().sock_accept(listener.socket))
+        return listener.number
 
     def take_from(self, source: Arriving) -> None:
         """Connections that come from there are served, too. Before `start`."""

@@ -53,6 +53,7 @@ class Streams(OpenStreams):
             self._of_connection["certificate_user"] = certificate_user
         self._fast_path: FastPath | None = getattr(app, "fast_path", None)
         self._streaming: frozenset[str] = getattr(app, "streaming", frozenset())
+        self._needs_reader: frozenset[str] = getattr(app, "needs_reader", frozenset())
 
     # --- header blocks ---
 
@@ -230,6 +231,10 @@ class Streams(OpenStreams):
 
     def _serve(self, stream: Stream) -> None:
         """A request that is whole."""
+        if self.is_unread and stream.scope["path"] in self._needs_reader:
+            self._idle.spend(idle.REFUSED_STREAM)
+            self.reset(stream, Error.REFUSED_STREAM)
+            return
         stream.release()
         body = stream.body()
         size = len(body)

@@ -1,37 +1,38 @@
 """One HTTP/2 connection, byte by byte: what the application sees, and what the client gets."""
 
 import asyncio
+import socket
 from typing import Any
 
 import pytest
-from harness.http2 import Client, shared
+from harness.http2 import Client, shared, turns
 from hpack import Encoder
 
 from popmq_proxy.front.events import Event, Receive, Send
 from popmq_proxy.front.http2 import wire
+from popmq_proxy.front.http2.budgets.scheduler import TURN_S, ConnectionWorker, Use
 from popmq_proxy.front.http2.connection import LINGER_BYTES
+from popmq_proxy.front.http2.hung_up import CLOSED_BY_PEER
 from popmq_proxy.front.http2.wire import Error, Setting
 
-HEADERS = [
-    (":method", "POST"),
-    (":scheme", "http"),
-    (":path", "/s/m"),
-    ("content-type", "application/grpc"),
-]
 START: Event = {"type": "http.response.start", "status": 200, "headers": [], "trailers": True}
 END: Event = {"type": "http.response.trailers", "headers": [(b"grpc-status", b"0")]}
 
 
-class Serving(Client):
-    """A connection whose application answers with what it got, twice."""
+def fields(path: str = "/s/m") -> list[tuple[str, str]]:
+    named = [(":method", "POST"), (":scheme", "http"), (":path", path)]
+    return [*named, ("content-type", "application/grpc")]
 
-    def __init__(self, **limits: Any) -> None:
+
+class Twice:
+    """An application that answers with what it got, twice."""
+
+    def __init__(self) -> None:
+        self.needs_reader: set[str] = set()
         self.requests: list[bytes] = []
         self.cancelled = 0
-        super().__init__(self.app, shared(**limits))
-        self.encoder = Encoder()
 
-    async def app(self, scope: Event, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: Event, receive: Receive, send: Send) -> None:
         try:
             body, more = b"", True
             while more:
@@ -46,11 +47,22 @@ class Serving(Client):
         except asyncio.CancelledError:
             self.cancelled += 1
 
-    def head(self, stream_id: int, flags: int = wire.END_HEADERS) -> bytes:
-        return wire.frame(wire.HEADERS, flags, stream_id, self.encoder.encode(HEADERS))
 
-    def request(self, stream_id: int, body: bytes) -> bytes:
-        return self.head(stream_id) + wire.frame(wire.DATA, wire.END_STREAM, stream_id, body)
+class Serving(Client):
+    """A connection with such an application."""
+
+    def __init__(self, **limits: Any) -> None:
+        self.app = Twice()
+        self.among = shared(**limits)
+        super().__init__(self.app, self.among)
+        self.encoder = Encoder()
+
+    def head(self, stream_id: int, flags: int = wire.END_HEADERS, path: str = "/s/m") -> bytes:
+        return wire.frame(wire.HEADERS, flags, stream_id, self.encoder.encode(fields(path)))
+
+    def request(self, stream_id: int, body: bytes, path: str = "/s/m") -> bytes:
+        end = wire.frame(wire.DATA, wire.END_STREAM, stream_id, body)
+        return self.head(stream_id, path=path) + end
 
 
 def answered(frames: list[tuple[int, int, bytes]]) -> bytes:
@@ -77,12 +89,12 @@ async def test_however_the_bytes_are_cut(step: int) -> None:
 
 async def test_padding_and_priority_are_no_part_of_it() -> None:
     serving = Serving()
-    block = serving.encoder.encode(HEADERS)
+    block = serving.encoder.encode(fields())
     flags = wire.END_HEADERS | wire.PADDED | wire.HAS_PRIORITY
     head = wire.frame(wire.HEADERS, flags, 1, b"\x03" + bytes(5) + block + bytes(3))
     data = wire.frame(wire.DATA, wire.END_STREAM | wire.PADDED, 1, b"\x02abc" + bytes(2))
     await serving.give(wire.PREFACE + wire.settings({}) + head + data)
-    assert serving.requests == [b"abc"]
+    assert serving.app.requests == [b"abc"]
 
 
 async def test_an_answer_waits_for_the_clients_window() -> None:
@@ -110,6 +122,31 @@ async def test_a_large_request_is_let_in_as_it_is_taken() -> None:
     assert serving.transport.closed, "more than the window"
 
 
+class HungUp:
+    """The socket of a client that has closed its end."""
+
+    def getsockopt(self, level: int, name: int, size: int) -> bytes:
+        assert (level, name, size) == (socket.IPPROTO_TCP, socket.TCP_INFO, 1)
+        return bytes([CLOSED_BY_PEER])
+
+
+@pytest.mark.parametrize(("hung_up", "begun"), [(False, 40), (True, 0)])
+async def test_polls_of_a_client_that_has_hung_up_do_not_begin(hung_up: bool, begun: int) -> None:
+    """What it has sent is all that others leave for a later turn."""
+    serving = Serving()
+    serving.app.needs_reader.add("/s/poll")
+    await serving.give(wire.PREFACE + wire.settings({}))
+    if hung_up:
+        serving.transport.extra["socket"] = HungUp()
+    serving.among.scheduler.charge(ConnectionWorker(print, Use()), 0.0, TURN_S)
+    calls = [serving.request(1 + 4 * i, b"poll", "/s/poll") for i in range(40)]
+    calls += [serving.request(203 + 4 * i, b"send") for i in range(40)]
+    await serving.give(b"".join(calls))
+    await turns(100)
+    assert serving.app.requests.count(b"poll") == begun
+    assert serving.app.requests.count(b"send") == 40
+
+
 @pytest.mark.parametrize("how", ["reset", "lost"])
 async def test_a_client_that_is_gone_ends_its_calls(how: str) -> None:
     serving = Serving()
@@ -119,7 +156,7 @@ async def test_a_client_that_is_gone_ends_its_calls(how: str) -> None:
     else:
         serving.connection.connection_lost(None)
         await serving.give(b"")
-    assert serving.cancelled == 1
+    assert serving.app.cancelled == 1
     assert serving.ended == (how == "lost")
     assert not serving.connection.streams.open
 
@@ -129,7 +166,7 @@ async def test_draining_lets_calls_finish_and_takes_no_new_ones() -> None:
     await serving.give(wire.PREFACE + wire.settings({}) + serving.head(1))
     serving.connection.drain()
     await serving.give(serving.request(3, b"new") + wire.frame(wire.DATA, wire.END_STREAM, 1, b"a"))
-    assert serving.requests == [b"a"]
+    assert serving.app.requests == [b"a"]
     assert serving.transport.closed
     written = serving.transport.written
     assert serving.frames(3) == [(wire.RST_STREAM, 0, wire.NUMBER.pack(Error.REFUSED_STREAM))]

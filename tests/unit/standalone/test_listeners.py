@@ -1,0 +1,43 @@
+"""When may a client connect to a server of several processes?"""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from popmq_common.process import logs
+from popmq_proxy.config import ProxyConfig
+from popmq_standalone.cores.supervisor import Listeners
+
+HOST = "127.0.0.1"
+
+
+def made(**config: int) -> Listeners:
+    return Listeners(ProxyConfig(host=HOST, **config), logs.get("test"))  # type: ignore[arg-type]
+
+
+@pytest.fixture
+def listeners() -> Iterator[Listeners]:
+    one = made(port=0, tls_port=0)
+    yield one
+    one.close()
+
+
+def test_clients_are_refused_until_the_workers_serve(listeners: Listeners) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection((HOST, listeners.port))
+    listeners.listen()
+    socket.create_connection((HOST, listeners.port)).close()
+
+
+def test_a_port_on_which_another_server_listens_is_taken(listeners: Listeners) -> None:
+    listeners.listen()
+    with pytest.raises(RuntimeError, match=f"cannot listen on {HOST}:{listeners.port}"):
+        made(port=listeners.port)
+
+
+def test_of_two_that_start_one_gets_the_port(listeners: Listeners) -> None:
+    other = made(port=listeners.port, tls_port=0)
+    listeners.listen()
+    with pytest.raises(RuntimeError, match=f"cannot listen on {HOST}:{listeners.port}"):
+        other.listen()
