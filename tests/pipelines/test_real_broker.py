@@ -14,7 +14,11 @@ from popmq_pipelines.export.snapshot_writer import export
 from popmq_pipelines.jobs.reconcile import GRACE_MS, reconcile
 from popmq_pipelines.tables import opened_snapshot
 
-pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(600)]
+pytestmark = [
+    pytest.mark.pipelines,
+    pytest.mark.timeout(600),
+    pytest.mark.usefixtures("few_rows"),
+]
 
 
 def audit(spark: SparkSession, data_dir: Path, folder: Path) -> Report:

@@ -13,11 +13,10 @@ CLOSED_BY_PEER: Final = 8
 
 def has_hung_up(transport: asyncio.BaseTransport) -> bool:
     """False where the system does not tell."""
+    if transport.is_closing():  # it has no socket any more, perhaps
+        return True
     known = transport.get_extra_info("socket")
     if known is None or sys.platform != "linux":
         return False
-    try:
-        state: int = known.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
-    except OSError:  # closed by us, too
-        return True
+    state: int = known.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0]
     return state in (CLOSED, CLOSED_BY_PEER)
