@@ -196,13 +196,13 @@ pipelines: setup #: the audit on a local Spark
 	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py \
 		--ignore tests/pipelines/test_planted_in_export.py --ignore tests/pipelines/test_wide_lives.py \
 		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py \
-		--ignore tests/pipelines/test_rocketmq_store.py \
+		--ignore tests/pipelines/test_rocketmq_store.py --ignore tests/pipelines/test_few_rows.py \
 		--deselect tests/pipelines/test_stream.py::test_the_command_goes_on_until_it_is_stopped
 
 .PHONY: pipelines-long audit pipelines-cluster audit-scale
 pipelines-long: setup #: the audit of random histories, the second reader of store files, RocketMQ's too; many minutes
 	$(BIN)/pytest -q --timeout 1800 --durations 10 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py \
-		tests/pipelines/test_rocketmq_store.py tests/pipelines/test_wide_lives.py tests/pipelines/test_stream.py
+		tests/pipelines/test_rocketmq_store.py tests/pipelines/test_wide_lives.py tests/pipelines/test_stream.py tests/pipelines/test_few_rows.py
 
 audit: setup #: a real broker with faults put in behind its back: exported, reconciled, found
 	$(BIN)/pytest -q tests/pipelines/test_audit.py tests/pipelines/test_planted_in_export.py
