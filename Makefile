@@ -383,6 +383,10 @@ wheels: setup #: dist/ gets the pure wheel and one with compiled modules for thi
 	rm -rf .venv-wheel
 
 BEFORE ?=
+.PHONY: bytecodes
+bytecodes: setup #: executed bytecodes of Python per message, beside the recorded ones; fails where there are a quarter more (WRITE=1 FUNCTIONS='send 32')
+	PYTHONPATH=bench $(BIN)/python -m micro.bytecodes_command $(if $(WRITE),--write) $(if $(FUNCTIONS),--functions '$(FUNCTIONS)')
+
 micro: setup #: CPU time per message of the parts, or instructions, beside another clone (BEFORE= ONLY= INSTRUCTIONS=1)
 	PYTHONPATH=bench $(BIN)/python -m micro $(if $(BEFORE),--before $(BEFORE)) $(if $(ONLY),--only '$(ONLY)') $(if $(INSTRUCTIONS),--instructions)
 

@@ -35,20 +35,23 @@ NAMES = (
 )
 
 
+def environment(tree: Path) -> dict[str, str]:
+    """Of a worker over this source tree, or over what is installed there."""
+    parts = [str(tree / part) for part in PARTS] if (tree / "services").is_dir() else [str(tree)]
+    path = os.pathsep.join([*parts, str(HERE / "bench")])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"}
+
+
 class Side:
     """A worker over one source tree."""
 
     def __init__(self, tree: Path, name: str, counter: Counter | None = None) -> None:
         """`counter`: a round's instructions are counted, not its time taken."""
-        parts = (
-            [str(tree / part) for part in PARTS] if (tree / "services").is_dir() else [str(tree)]
-        )
-        path = os.pathsep.join([*parts, str(HERE / "bench")])
         self._counter = counter
         python = counter.command if counter else (sys.executable,)
         self._process = subprocess.Popen(
             [*python, "-m", "micro.worker", name],
-            env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": "0"},
+            env=environment(tree),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,

@@ -11,13 +11,18 @@ import os
 import shutil
 import sys
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 FUNCTION = "getloadavg"
+LISTENERS: list[Callable[[], None]] = []
+"""Who counts something else, and in this process, is told too."""
 
 
 def mark() -> None:
     os.getloadavg()
+    for listener in LISTENERS:
+        listener()
 
 
 def is_installed() -> bool:
