@@ -28,6 +28,8 @@ NAMES = (
     "standalone, send 32",
     "standalone, receive 32",
     "standalone, ack 32",
+    "standalone, receive 32 records",
+    "standalone, ack 32 by runs",
     "sdk, send",
     "sdk, send_many",
     "sdk, handler",
@@ -129,7 +131,7 @@ def main() -> None:
     trees = [*options.before, HERE]
     names = [name for name in NAMES if options.only in name]
     what = "instructions per message" if options.instructions else "µs of CPU per message"
-    print(f"{what:26}" + "".join(f"{t.name:>20}" for t in trees))
+    print(f"{what:32}" + "".join(f"{t.name:>20}" for t in trees))
     for name in names:
         if not options.instructions:
             seen = compare(name, trees, options.rounds, options.count)
@@ -139,7 +141,7 @@ def main() -> None:
             figures = [f"{one:,.0f} ({one / counted[0]:.3f})" for one in counted]
         else:
             continue
-        print(f"{name:26}" + "".join(f"{f:>20}" for f in figures), flush=True)
+        print(f"{name:32}" + "".join(f"{f:>20}" for f in figures), flush=True)
 
 
 if __name__ == "__main__":

@@ -42,13 +42,13 @@ def compare(names: list[str]) -> tuple[dict[str, int], bool]:
     before = recorded().get(PYTHON, {})
     now: dict[str, int] = {}
     is_well = True
-    print(f"{'bytecodes per message':26}{'recorded':>10}{'now':>10}")
+    print(f"{'bytecodes per message':32}{'recorded':>10}{'now':>10}")
     for name in names:
         now[name] = round(sum(counted(name).values()) / COUNT)
         known = before.get(name)
         says = verdict(now[name], known)
         is_well = is_well and not says.startswith("FAILED")
-        print(f"{name:26}{known or '-':>10}{now[name]:>10}  {says}", flush=True)
+        print(f"{name:32}{known or '-':>10}{now[name]:>10}  {says}", flush=True)
     return now, is_well
 
 

@@ -166,10 +166,11 @@ class Storing:
 
 
 class Receiving:
-    """ReceiveMessage of 32, or the acks of what was received."""
+    """Receives of 32, or the acks of what was received."""
 
-    def __init__(self, front: Front, *, acks: bool) -> None:
-        self._front, self._acks = front, acks
+    def __init__(self, front: Front, *, acks: bool, by_runs: bool = False) -> None:
+        """`by_runs`: as the SDK does it; else as official clients do."""
+        self._front, self._acks, self._by_runs = front, acks, by_runs
 
     async def round(self, count: int) -> float:
         steps = max(1, count // 32)
@@ -178,16 +179,30 @@ class Receiving:
         for _ in range(steps):
             await front.ask(made.request("SendMessage", client.sends(32)))
         front.keep, front.answers = True, []
-        asks = [made.request("ReceiveMessage", client.receive(32)) for _ in range(steps)]
+        asks = [self._ask_for_32() for _ in range(steps)]
         received_us = await _timed(front.ask, asks, steps * 32, marked=not self._acks)
         front.keep = False
-        acks = [
-            made.request("AckMessage", client.ack(part))
-            for part in client.batches(b"".join(front.answers), 32)
-        ]
+        acks = self._acks_of(b"".join(front.answers))
         assert len(acks) == steps, (len(acks), steps)
         acked_us = await _timed(front.ask, acks, steps * 32, marked=self._acks)
         return acked_us if self._acks else received_us
+
+    def _ask_for_32(self) -> bytes:
+        made, request = self._front.client, client.receive(32)
+        if self._by_runs:
+            return made.request("ReceiveRecords", request, client.CONSUMER)
+        return made.request("ReceiveMessage", request)
+
+    def _acks_of(self, answers: bytes) -> list[bytes]:
+        made = self._front.client
+        if self._by_runs:
+            return [
+                made.request("AckRuns", client.ack_runs(part), client.CONSUMER)
+                for part in client.handles(answers, 32)
+            ]
+        return [
+            made.request("AckMessage", client.ack(part)) for part in client.batches(answers, 32)
+        ]
 
 
 def _lookup(topic: str) -> list[ns.QueueRoute]:
@@ -262,6 +277,12 @@ CASES: dict[str, Callable[[Path], AbstractAsyncContextManager[Case]]] = {
         folder, lambda f: Receiving(f, acks=False)
     ),
     "standalone, ack 32": lambda folder: _standalone(folder, lambda f: Receiving(f, acks=True)),
+    "standalone, receive 32 records": lambda folder: _standalone(
+        folder, lambda f: Receiving(f, acks=False, by_runs=True)
+    ),
+    "standalone, ack 32 by runs": lambda folder: _standalone(
+        folder, lambda f: Receiving(f, acks=True, by_runs=True)
+    ),
     "sdk, send": lambda folder: sdk.connected(folder, sdk.send),
     "sdk, send_many": lambda folder: sdk.connected(folder, sdk.send_many),
     "sdk, handler": lambda folder: sdk.connected(folder, sdk.handle),

@@ -8,10 +8,12 @@ from hpack.struct import NeverIndexedHeaderTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES, framed
 from popmq_proxy.front.http2 import wire
 
-SERVICE = "/apache.rocketmq.v2.MessagingService/"
+MESSAGING = "/apache.rocketmq.v2.MessagingService/"
+CONSUMER = "/popmq.consumer.v1.Consumer/"
 TOPIC, GROUP = v2.Resource(name="t"), v2.Resource(name="g")
 BODY_BYTES = 1_024
 FRAME_BYTES = 16_384
@@ -31,24 +33,24 @@ class Client:
         acked = wire.frame(wire.SETTINGS, wire.ACK, 0)
         return wire.PREFACE + settings + window + acked
 
-    def request(self, method: str, message: bytes) -> bytes:
+    def request(self, method: str, message: bytes, service: str = MESSAGING) -> bytes:
         """HEADERS and DATA of one RPC."""
         self._count += 1
         stream_id = 2 * self._count - 1
-        head = wire.frame(wire.HEADERS, wire.END_HEADERS, stream_id, self._block(method))
+        head = wire.frame(wire.HEADERS, wire.END_HEADERS, stream_id, self._block(service + method))
         body = framed([message])
         pieces = [body[at : at + FRAME_BYTES] for at in range(0, len(body), FRAME_BYTES)]
         frames = [wire.frame(wire.DATA, 0, stream_id, piece) for piece in pieces[:-1]]
         frames.append(wire.frame(wire.DATA, wire.END_STREAM, stream_id, pieces[-1]))
         return head + b"".join(frames)
 
-    def _block(self, method: str) -> bytes:
+    def _block(self, path: str) -> bytes:
         """Time-out and request id differ each time, as they do in life."""
         number = self._count
         headers = [
             (":method", "POST"),
             (":scheme", "http"),
-            (":path", SERVICE + method),
+            (":path", path),
             (":authority", "127.0.0.1:8081"),
             ("content-type", "application/grpc"),
             ("user-agent", "grpc-go/1.75.0"),
@@ -104,8 +106,40 @@ def ack(entries: Sequence[tuple[str, str]]) -> bytes:
     return request.SerializeToString()
 
 
+def ack_runs(handles: Sequence[str]) -> bytes:
+    """An AckRuns of these, as the SDK makes it."""
+    request = consumer.AckRunsRequest(group=GROUP, topic=TOPIC)
+    runs: dict[tuple[str, str], consumer.AckRun] = {}
+    for handle in handles:
+        head, offset, _, generation, _ = handle.rsplit(" ", 4)
+        if (head, generation) not in runs:
+            runs[head, generation] = request.runs.add(receipt_handle=handle)
+        runs[head, generation].queue_offsets.append(int(offset))
+    return request.SerializeToString()
+
+
 def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:
     """(message id, receipt handle) of all messages that frames of responses hold."""
+    found = []
+    for message in _responses(answers):
+        response = service.ReceiveMessageResponse.FromString(message)
+        if response.HasField("message"):
+            system = response.message.system_properties
+            found.append((system.message_id, system.receipt_handle))
+    return [found[at : at + size] for at in range(0, len(found), size)]
+
+
+def handles(answers: bytes, size: int) -> list[list[str]]:
+    """Of all stored records that frames of responses hold."""
+    found = [
+        held.receipt_handle
+        for message in _responses(answers)
+        for held in consumer.ReceiveRecordsResponse.FromString(message).messages
+    ]
+    return [found[at : at + size] for at in range(0, len(found), size)]
+
+
+def _responses(answers: bytes) -> Iterator[bytes]:
     bodies: dict[int, bytearray] = {}
     at = 0
     while at < len(answers):
@@ -114,14 +148,8 @@ def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:
         at = start + (high << 8 | low)
         if kind == wire.DATA:
             bodies.setdefault(stream_id, bytearray()).extend(answers[start:at])
-    found = []
     for body in bodies.values():
-        for message in _messages(bytes(body)):
-            response = service.ReceiveMessageResponse.FromString(message)
-            if response.HasField("message"):
-                system = response.message.system_properties
-                found.append((system.message_id, system.receipt_handle))
-    return [found[at : at + size] for at in range(0, len(found), size)]
+        yield from _messages(bytes(body))
 
 
 def _messages(body: bytes) -> Iterator[bytes]:
