@@ -74,6 +74,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "micro": {
         "apache",
         "popmq",
+        "popmq_consumer",
         "popmq_internal",
         "popmq_common",
         "popmq_broker",
