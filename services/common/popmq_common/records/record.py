@@ -55,10 +55,12 @@ _HEADS: Final = {  # everything before the body, by the lengths of born host and
 }
 _HEAD_V4: Final = _HEADS[8, 8]
 _I64: Final = Struct(">q")
+_PLACE: Final = Struct(">ii20xq")
+"""Length, magic number, and where in the log the record says it begins."""
 _TRIES: Final = Struct(">iqi")
 _PROPERTY_BYTES: Final = Struct(">h")
 _TOPIC_BYTES_V2: Final = Struct(">H")
-_BLANK = _HEAD = Struct(">ii")
+_BLANK: Final = Struct(">ii")
 START_BYTES: Final = _START.size
 assert START_BYTES == 48
 HOST_V6_BYTES: Final = 20
@@ -267,10 +269,14 @@ def is_whole(data: bytes, log_offset: int) -> bool:
     False says nothing yet: `decode` also takes records without the checksum item, and tells what
     is wrong. 0.8 µs where `decode` takes 3.4 µs, for a pop that only hands the bytes on.
     """
+    if len(data) < _FIXED_BYTES:
+        return False
+    total, magic, own_offset = _PLACE.unpack_from(data)
     return (
-        data[:8] == _HEAD.pack(len(data), MAGIC_V1)
-        and data[28:36] == _I64.pack(log_offset)
-        and data[-CHECKSUM_BYTES:] == _checksum(data[:-CHECKSUM_BYTES])
+        own_offset == log_offset
+        and total == len(data)
+        and magic == MAGIC_V1
+        and data.endswith(_checksum(data[:-CHECKSUM_BYTES]))
     )
 
 

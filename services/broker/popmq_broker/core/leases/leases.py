@@ -45,6 +45,7 @@ class LeaseOutcome(Enum):
     EXPIRED = "expired"
     SUPERSEDED = "superseded"
     UNKNOWN = "unknown"
+    __hash__ = object.__hash__  # Enum's own is Python, and each ack looks some up
 
 
 class Ended(NamedTuple):

@@ -40,6 +40,8 @@ class QueueScan:
     start: int
     places: list[tuple[int, int]] = field(default_factory=list)
     """(log offset, size in bytes)"""
+    bytes_taken: int = 0
+    """In all."""
     records: list[bytes] = field(default_factory=list)
     offsets: list[int] = field(default_factory=list)
     next_offset: int = 0
@@ -66,10 +68,7 @@ class QueueScan:
         self.offsets.append(offset)
         self.places.append((log_offset, size_bytes))
         self.records.append(record)
-
-    @property
-    def bytes_taken(self) -> int:
-        return sum(size_bytes for _, size_bytes in self.places)
+        self.bytes_taken += size_bytes
 
 
 def scan_queue(
