@@ -117,7 +117,8 @@ FLOODS = {
     "too many fields": Attack(
         8, p.blocks(lambda _: p.LINES + b"\x82" * 15_000), p.usual_calls, may_stay=False
     ),
-    "rapid reset": Attack(4, p.begun_and_reset, may_stay=False),
+    # Two: of more of them a slow server reads fewer calls than each may take back.
+    "rapid reset": Attack(2, p.begun_and_reset, may_stay=False),
     "resets in batches": Attack(4, p.reset_in_batches, may_be_cut=True),
     "malformed requests": Attack(4, p.malformed, may_stay=False),
     "too many streams": Attack(4, lambda: p.heads(1 << 22, "Telemetry"), may_stay=False),
