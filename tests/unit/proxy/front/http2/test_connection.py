@@ -28,7 +28,7 @@ class Twice:
     """An application that answers with what it got, twice."""
 
     def __init__(self) -> None:
-        self.needs_reader: set[str] = set()
+        self.needs_reader = frozenset({"/s/poll"})
         self.requests: list[bytes] = []
         self.cancelled = 0
 
@@ -134,7 +134,6 @@ class HungUp:
 async def test_polls_of_a_client_that_has_hung_up_do_not_begin(hung_up: bool, begun: int) -> None:
     """What it has sent is all that others leave for a later turn."""
     serving = Serving()
-    serving.app.needs_reader.add("/s/poll")
     await serving.give(wire.PREFACE + wire.settings({}))
     if hung_up:
         serving.transport.extra["socket"] = HungUp()
