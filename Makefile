@@ -191,18 +191,21 @@ rocketmq-store: setup bench/anchor/lib #: Apache RocketMQ's broker reads our fil
 rocketmq-fixture: setup bench/anchor/lib #> a small directory written by Apache RocketMQ, packed (INTO=)
 	PYTHONPATH=tests $(BIN)/python -m rocketmq_store.fixture $(or $(INTO),tests/pipelines/rocketmq-store.tar.xz)
 
-pipelines: setup #: the audit on a local Spark
+pipelines: setup #: the audit on a local Spark: planted faults, losses, counts of clients, replicas
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
-	$(BIN)/pytest -q tests/pipelines --ignore tests/pipelines/cluster --ignore tests/pipelines/test_audit.py \
-		--ignore tests/pipelines/test_planted_in_export.py --ignore tests/pipelines/test_wide_lives.py \
-		--ignore tests/pipelines/test_histories.py --ignore tests/pipelines/test_decoder.py \
-		--ignore tests/pipelines/test_rocketmq_store.py --ignore tests/pipelines/test_few_rows.py \
+	$(BIN)/pytest -q tests/pipelines/test_planted.py tests/pipelines/test_reconcile.py tests/pipelines/test_losses.py \
+		tests/pipelines/test_plans.py tests/pipelines/test_both_ends.py tests/pipelines/test_replicas.py
+
+.PHONY: pipelines-brokers
+pipelines-brokers: setup #: the audit of what real brokers wrote, of several brokers and their report, in one step and as a stream
+	$(BIN)/pytest -q tests/pipelines/test_real_broker.py tests/pipelines/test_two_brokers.py tests/pipelines/test_audit_brokers.py \
+		tests/pipelines/test_cluster_report.py tests/pipelines/test_few_rows.py tests/pipelines/test_stream.py \
 		--deselect tests/pipelines/test_stream.py::test_the_command_goes_on_until_it_is_stopped
 
 .PHONY: pipelines-long audit pipelines-cluster audit-scale
 pipelines-long: setup #: the audit of random histories, the second reader of store files, RocketMQ's too; many minutes
 	$(BIN)/pytest -q --timeout 1800 --durations 10 tests/pipelines/test_histories.py tests/pipelines/test_decoder.py \
-		tests/pipelines/test_rocketmq_store.py tests/pipelines/test_wide_lives.py tests/pipelines/test_stream.py tests/pipelines/test_few_rows.py
+		tests/pipelines/test_rocketmq_store.py tests/pipelines/test_wide_lives.py tests/pipelines/test_stream.py
 
 audit: setup #: a real broker with faults put in behind its back: exported, reconciled, found
 	$(BIN)/pytest -q tests/pipelines/test_audit.py tests/pipelines/test_planted_in_export.py
@@ -369,7 +372,7 @@ profile: setup .venv/.bench bench/loadgen/loadgen #: flame graphs of broker and 
 .PHONY: compiled
 compiled: .venv-compiled/.ready #: hot modules as C extensions, in .venv-compiled, and their tests
 	.venv-compiled/bin/python -c 'import popmq_common.link.protowire as it; assert it.__file__.endswith(".so"), it'
-	.venv-compiled/bin/pytest -q -n 2 --ignore tests/unit/pipelines tests/unit tests/property tests/scenarios
+	.venv-compiled/bin/pytest -q -n 2 tests/unit/broker tests/unit/common tests/unit/proxy tests/unit/bench tests/property tests/scenarios
 
 .PHONY: wheels
 wheels: setup #: dist/ gets the pure wheel and one with compiled modules for this Python; each is installed anew and tried

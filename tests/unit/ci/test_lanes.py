@@ -8,6 +8,7 @@ import time
 import tomllib
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,6 +36,9 @@ CHECKS = {
     "make compat",
     "make pipelines",
     "make audit",
+    "make pipelines-brokers",
+    "make bytecodes",
+    "make hostile",
 }
 
 Plan = Sequence[tuple[str, float, str]]
@@ -68,10 +72,16 @@ def ran(stages: Path, heartbeat_s: float = 60) -> tuple[int, list[str]]:
     return process.returncode, output.splitlines()
 
 
+def stages_of(name: str) -> list[dict[str, Any]]:
+    plan = tomllib.loads((ROOT / ".ci" / f"{name}.toml").read_text())
+    return [*plan["alone"], *plan["beside"]]
+
+
 def test_ci_drops_no_check() -> None:
-    plan = tomllib.loads((ROOT / ".ci" / "stages.toml").read_text())
-    runs = [stage["run"] for stage in [*plan["alone"], *plan["beside"]]]
-    assert len(runs) == len(set(runs))
+    each, night = ([stage["run"] for stage in stages_of(name)] for name in ("stages", "nightly"))
+    runs = [*each, *night]
+    assert set(each) & set(night) == {"make setup"}
+    assert len(runs) == len(set(runs)) + 1
     for check in CHECKS:
         assert any(run == check or run.startswith(f"{check} ") for run in runs), check
     seeded = ("sim", "crash-sim", "settings-histories", "bitflip")
@@ -198,8 +208,7 @@ def test_many_that_fail_have_no_second_try(folder: Path) -> None:
 def test_only_some_stages_have_a_second_try(folder: Path) -> None:
     code, _ = ran(with_tests(folder, failing=1, passes_at=2, again=False))
     assert code == 1
-    plan = tomllib.loads((ROOT / ".ci" / "stages.toml").read_text())
-    again = {s["run"] for s in [*plan["alone"], *plan["beside"]] if s.get("again")}
+    again = {one["run"] for name in ("stages", "nightly") for one in stages_of(name) if "again" in one}
     waiting = {"make it", "make hostile", "make compat", "make compat-python"}
     assert again == {"make test", "make compiled", *waiting}
 
