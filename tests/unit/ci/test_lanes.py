@@ -208,7 +208,8 @@ def test_many_that_fail_have_no_second_try(folder: Path) -> None:
 def test_only_some_stages_have_a_second_try(folder: Path) -> None:
     code, _ = ran(with_tests(folder, failing=1, passes_at=2, again=False))
     assert code == 1
-    again = {one["run"] for name in ("stages", "nightly") for one in stages_of(name) if "again" in one}
+    stages = [*stages_of("stages"), *stages_of("nightly")]
+    again = {stage["run"] for stage in stages if stage.get("again")}
     waiting = {"make it", "make hostile", "make compat", "make compat-python"}
     assert again == {"make test", "make compiled", *waiting}
 
