@@ -191,15 +191,16 @@ rocketmq-store: setup bench/anchor/lib #: Apache RocketMQ's broker reads our fil
 rocketmq-fixture: setup bench/anchor/lib #> a small directory written by Apache RocketMQ, packed (INTO=)
 	PYTHONPATH=tests $(BIN)/python -m rocketmq_store.fixture $(or $(INTO),tests/pipelines/rocketmq-store.tar.xz)
 
-pipelines: setup #: the audit on a local Spark: planted faults, losses, counts of clients, replicas
+pipelines: setup #: the audit on a local Spark: sound logs, planted faults, losses
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
 	$(BIN)/pytest -q tests/pipelines/test_planted.py tests/pipelines/test_reconcile.py tests/pipelines/test_losses.py \
-		tests/pipelines/test_plans.py tests/pipelines/test_both_ends.py tests/pipelines/test_replicas.py
+		tests/pipelines/test_plans.py
 
 .PHONY: pipelines-brokers
-pipelines-brokers: setup #: the audit of what real brokers wrote, of several brokers and their report, in one step and as a stream
+pipelines-brokers: setup #: the audit of what real brokers wrote, of several brokers and their replicas, in one step and as a stream
 	$(BIN)/pytest -q tests/pipelines/test_real_broker.py tests/pipelines/test_two_brokers.py tests/pipelines/test_audit_brokers.py \
 		tests/pipelines/test_cluster_report.py tests/pipelines/test_few_rows.py tests/pipelines/test_stream.py \
+		tests/pipelines/test_both_ends.py tests/pipelines/test_replicas.py \
 		--deselect tests/pipelines/test_stream.py::test_the_command_goes_on_until_it_is_stopped
 
 .PHONY: pipelines-long audit pipelines-cluster audit-scale
