@@ -7,12 +7,10 @@ import argparse
 import json
 import subprocess
 import sys
-from pathlib import Path
 
-from micro.__main__ import NAMES, environment
+from micro.__main__ import HERE, NAMES, environment
 from micro.bytecodes import PYTHON, record, recorded, verdict
 
-HERE = Path(__file__).parents[2]
 COUNT = 1_280
 """Messages of a round; a multiple of what each case does at a time."""
 ROUNDS = 2

@@ -2,12 +2,15 @@
 
 import os
 from collections.abc import Iterator, Sequence
+from types import SimpleNamespace
+from typing import Any
 
 from hpack import Encoder
 from hpack.struct import NeverIndexedHeaderTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq._core.messages import convert
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.front.grpc_wire import PREFIX, PREFIX_BYTES, framed
 from popmq_proxy.front.http2 import wire
@@ -107,15 +110,11 @@ def ack(entries: Sequence[tuple[str, str]]) -> bytes:
 
 
 def ack_runs(handles: Sequence[str]) -> bytes:
-    """An AckRuns of these, as the SDK makes it."""
-    request = consumer.AckRunsRequest(group=GROUP, topic=TOPIC)
-    runs: dict[tuple[str, str], consumer.AckRun] = {}
-    for handle in handles:
-        head, offset, _, generation, _ = handle.rsplit(" ", 4)
-        if (head, generation) not in runs:
-            runs[head, generation] = request.runs.add(receipt_handle=handle)
-        runs[head, generation].queue_offsets.append(int(offset))
-    return request.SerializeToString()
+    """An AckRuns of these, made by the SDK."""
+    messages: Any = [SimpleNamespace(receipt_handle=handle) for handle in handles]
+    found = convert.ack_runs(messages, GROUP, TOPIC)
+    assert found is not None
+    return found[0].SerializeToString()
 
 
 def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:

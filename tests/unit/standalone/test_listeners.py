@@ -12,13 +12,13 @@ from popmq_standalone.cores.supervisor import Listeners
 HOST = "127.0.0.1"
 
 
-def made(**config: int) -> Listeners:
-    return Listeners(ProxyConfig(host=HOST, **config), logs.get("test"))  # type: ignore[arg-type]
+def made(port: int = 0) -> Listeners:
+    return Listeners(ProxyConfig(host=HOST, port=port, tls_port=0), logs.get("test"))
 
 
 @pytest.fixture
 def listeners() -> Iterator[Listeners]:
-    one = made(port=0, tls_port=0)
+    one = made()
     yield one
     one.close()
 
@@ -33,11 +33,11 @@ def test_clients_are_refused_until_the_workers_serve(listeners: Listeners) -> No
 def test_a_port_on_which_another_server_listens_is_taken(listeners: Listeners) -> None:
     listeners.listen()
     with pytest.raises(RuntimeError, match=f"cannot listen on {HOST}:{listeners.port}"):
-        made(port=listeners.port)
+        made(listeners.port)
 
 
 def test_of_two_that_start_one_gets_the_port(listeners: Listeners) -> None:
-    other = made(port=listeners.port, tls_port=0)
+    other = made(listeners.port)
     listeners.listen()
     with pytest.raises(RuntimeError, match=f"cannot listen on {HOST}:{listeners.port}"):
         other.listen()
