@@ -1,12 +1,13 @@
 """Faults that the simulation must find: the engine, changed in one place while a test runs."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from typing import Any
 from unittest.mock import patch
 
 from popmq_broker import opening
+from popmq_broker.core.leases.acked import AckedLeases
 from popmq_broker.core.leases.checkpoint import Checkpoint
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import (
@@ -14,8 +15,8 @@ from popmq_broker.core.leases.leases import (
     GroupQueueState,
     LeaseOutcome,
     LeaseTable,
-    ReviveProgress,
 )
+from popmq_broker.core.leases.revive_progress import ReviveProgress
 from popmq_broker.core.retries import retry
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.catalog.topics import Topics
@@ -109,9 +110,9 @@ def a_message_is_revived_twice() -> Iterator[None]:
 
 @fault
 def an_ack_is_not_journaled() -> Iterator[None]:
-    def journal_acks(self: Ack, held: Sequence[Any], _: int) -> None:
-        for queue, offset, _lease in held:
-            self._lease_state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
+    def journal_acks(self: Ack, acked: AckedLeases, _: int) -> None:
+        for queue, offsets in acked.ended.values():
+            self._lease_state.settle(queue, tuple(offsets), LeaseOutcome.ALREADY_ACKED)
             self._lease_state.wake_for_fifo(queue)
 
     with patch.object(Ack, "_journal_acks", journal_acks):

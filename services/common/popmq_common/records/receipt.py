@@ -11,7 +11,7 @@ handle of another group or topic is found out by the proxy, one whose lease is g
 Source: RocketMQ ReceiptHandle, ExtraInfoUtil. Differs: generation and checksum.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -91,6 +91,29 @@ def decode(handle: str) -> Receipt:
         )
     except ValueError:
         raise InvalidReceiptHandle(reason="its fields cannot be read") from None
+
+
+def runs(handles: Iterable[str]) -> Iterator[tuple[Receipt, list[int]]]:
+    """Handles that follow each other and are of one grant, by the first of them and the queue
+    offsets of all: of their fields only the offsets and the checksum differ.
+
+    Their checksums have been looked at. Raises `InvalidReceiptHandle`.
+    """
+    begun: tuple[str, str] | None = None
+    first, offsets = "", list[int]()
+    for handle in handles:
+        try:
+            head, offset, _, generation, _ = handle.rsplit(" ", 4)
+            at = int(offset)
+        except ValueError:
+            raise InvalidReceiptHandle(reason="its fields cannot be read") from None
+        if begun != (head, generation):
+            if offsets:
+                yield decode(first), offsets
+            begun, first, offsets = (head, generation), handle, []
+        offsets.append(at)
+    if offsets:
+        yield decode(first), offsets
 
 
 def last_end_ms(handles: Sequence[str]) -> int:

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_common.errors import InvalidReceiptHandle
-from popmq_common.records.receipt import Receipt, broker_of, decode, encode, encode_all
+from popmq_common.records.receipt import Receipt, broker_of, decode, encode, encode_all, runs
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 RECEIPTS = st.builds(
@@ -31,6 +31,30 @@ def test_many_of_one_grant_are_as_each_alone(first: Receipt, places: list[tuple[
         for offset, at in places
     ]
     assert encode_all(first, places, "g", "t") == alone
+
+
+@given(st.lists(st.tuples(st.sampled_from((1, 2)), NUMBERS, NUMBERS), max_size=8))
+def test_runs_say_what_the_handles_say_one_by_one(given_of: list[tuple[int, int, int]]) -> None:
+    first = Receipt(0, 0, 0, 0, 0, "b", 0, 0, 0, 1)
+    handles = [
+        encode(first._replace(generation=n, queue_offset=offset, log_offset=at), "g", "t")
+        for n, offset, at in given_of
+    ]
+    found = [(ref.generation, offset) for ref, offsets in runs(handles) for offset in offsets]
+    assert found == [(n, offset) for n, offset, _ in given_of]
+
+
+def test_neighbours_of_one_grant_are_one_run() -> None:
+    first = Receipt(0, 0, 0, 0, 0, "b", 0, 0, 0, 1)
+    handles = encode_all(first, [(3, 30), (4, 50), (6, 70)], "g", "t")
+    handles += encode_all(first._replace(queue_id=1), [(3, 90)], "g", "t")
+    found = [(ref.queue_id, ref.queue_offset, offsets) for ref, offsets in runs(handles)]
+    assert found == [(0, 3, [3, 4, 6]), (1, 3, [3])]
+
+
+def test_runs_refuse_what_is_no_handle() -> None:
+    with pytest.raises(InvalidReceiptHandle):
+        list(runs(["0 0 0"]))
 
 
 HANDLE = encode(Receipt(0, 0, 0, 0, 0, "b", 0, 7, 0, 1), "g", "t")

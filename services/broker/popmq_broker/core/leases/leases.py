@@ -18,8 +18,8 @@ lease that does not exist is stored and answered OK; here the table is, and the 
 """
 
 import heapq
-from collections import OrderedDict, deque
-from collections.abc import Iterator, Mapping
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping, Sequence
 from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple
@@ -88,6 +88,23 @@ class GroupQueueState:
         """What an ack or change through `ref` finds; DONE: it holds the newest live lease."""
         return self.judge_one_of(ref, ref.queue_offset, now_ms)
 
+    def held_together(
+        self, ref: Receipt, queue_offsets: Sequence[int], now_ms: int
+    ) -> Grant | None:
+        """The grant by which the group holds all of these, when `judge_one_of` says `DONE` of
+        each; None: look at them one by one."""
+        leases = self.leases
+        first = leases.get(queue_offsets[0])
+        if first is None or first.grant.start_offset != ref.start_offset:
+            return None
+        grant = first.grant
+        for offset in queue_offsets:
+            lease = leases.get(offset)
+            if lease is None or lease.grant is not grant:
+                return None
+        is_held = self.judge_one_of(ref, queue_offsets[0], now_ms) is LeaseOutcome.DONE
+        return grant if is_held else None
+
     def judge_one_of(self, ref: Receipt, queue_offset: int, now_ms: int) -> LeaseOutcome:
         """The same of a message that was handed out by one grant with the one of `ref`."""
         if ref.pop_time_ms < self.fenced_ms:
@@ -132,13 +149,16 @@ class GroupQueueState:
         found = self._ended.get(queue_offset)
         return None if found is None else found.outcome
 
-    def end(self, queue_offset: int, outcome: LeaseOutcome) -> Lease:
-        """Remove a live lease and remember why. Called by the table, which counts."""
-        lease = self.leases.pop(queue_offset)
-        self._ended[queue_offset] = Ended(lease.grant.generation, outcome)
-        if len(self._ended) > RESOLVED_KEPT_MAX:
+    def end(self, queue_offsets: Sequence[int], outcome: LeaseOutcome) -> Grant:
+        """Remove live leases of one grant, and remember why. Called by the table, which counts."""
+        grant = self.leases[queue_offsets[0]].grant
+        for offset in queue_offsets:
+            del self.leases[offset]
+        ended = Ended(grant.generation, outcome)
+        self._ended.update(dict.fromkeys(queue_offsets, ended))
+        for _ in range(len(self._ended) - RESOLVED_KEPT_MAX):
             self._ended.popitem(last=False)
-        return lease
+        return grant
 
     def advance(self, to: int) -> None:
         """The only way the committed offset grows: over what is durable, never back.
@@ -152,13 +172,6 @@ class GroupQueueState:
     def is_done_to(self, end: int) -> bool:
         """All before `end` was handed out and is committed: a pop finds, and changes, nothing."""
         return self.fifo_queue is None and self.position >= end and self.committed == self.position
-
-    def settled(self, queue_offset: int, lease: Lease) -> list[Lease]:
-        """A message is done with, its lease has ended; returns leases nobody needs any more."""
-        if self.fifo_queue is None:
-            return [lease]
-        self.fifo_queue.settle(queue_offset)
-        return self.pass_settled()
 
     def pass_settled(self) -> list[Lease]:
         """A FIFO group's committed offset goes over what is settled; returns leases nobody needs.
@@ -258,7 +271,7 @@ class LeaseTable:
             return
         live = len(queue.leases)
         for offset in leases.keys() & queue.leases.keys():
-            self.renewals.drop(queue.leases[offset].grant, offset)
+            self.renewals.drop(queue.leases[offset].grant, (offset,))
         queue.leases.update(leases)
         self.live_count += len(queue.leases) - live
         grant = next(iter(leases.values())).grant
@@ -282,11 +295,14 @@ class LeaseTable:
         self._due_offsets = sum(len(due.offsets) for due in self._due)
         heapq.heapify(self._due)
 
-    def end(self, queue: GroupQueueState, queue_offset: int, outcome: LeaseOutcome) -> Lease:
-        self.live_count -= 1
-        lease = queue.end(queue_offset, outcome)
-        self.renewals.drop(lease.grant, queue_offset)
-        return lease
+    def end(
+        self, queue: GroupQueueState, queue_offsets: Sequence[int], outcome: LeaseOutcome
+    ) -> Grant:
+        """Live leases of one grant, which is returned."""
+        self.live_count -= len(queue_offsets)
+        grant = queue.end(queue_offsets, outcome)
+        self.renewals.drop(grant, queue_offsets)
+        return grant
 
     def fence(self, queue: GroupQueueState, to: int) -> list[Lease]:
         """Set a queue's position; its leases are dropped, those that were needed returned."""
@@ -304,7 +320,7 @@ class LeaseTable:
     def _void(self, queue: GroupQueueState) -> None:
         self.live_count -= len(queue.leases)
         for offset, lease in queue.leases.items():
-            self.renewals.drop(lease.grant, offset)
+            self.renewals.drop(lease.grant, (offset,))
 
     def next_due_ms(self) -> int | None:
         while self._due and next(self._live(self._due[0]), None) is None:
@@ -355,42 +371,3 @@ class LeaseTable:
             lease = queue.leases.get(offset)
             if lease is not None and lease.grant is due.grant:  # else changed, or renewed
                 yield offset
-
-
-class ReviveProgress:
-    """Per revive queue: from which revive offset on checkpoints are still needed."""
-
-    def __init__(self) -> None:
-        self._open: dict[int, dict[int, int]] = {}
-        self._changes: deque[tuple[int, int]] = deque()
-
-    def opened(self, revive_queue: int, revive_offset: int, lease_count: int) -> None:
-        if lease_count:
-            self._open.setdefault(revive_queue, {})[revive_offset] = lease_count
-
-    def closed(self, lease: Lease) -> None:
-        counts = self._open[lease.grant.revive_queue]
-        revive_offset = lease.grant.revive_offset
-        left = counts[revive_offset] - 1
-        if left:
-            counts[revive_offset] = left
-        else:
-            del counts[revive_offset]
-
-    def first_needed(self, revive_queue: int, end: int) -> int:
-        """The smallest revive offset a lease rests on; `end` when there is none.
-
-        Checkpoints are opened in the order of their offsets, and a dict keeps that order.
-        """
-        return next(iter(self._open.get(revive_queue, ())), end)
-
-    def position_changed(self, revive_offset: int, log_offset: int) -> None:
-        """A position was set: a record in revive queue 0."""
-        self._changes.append((revive_offset, log_offset))
-
-    def first_position_change(self, needed_from: int) -> int | None:
-        """The revive offset of the first change behind the log offset `needed_from`, where the
-        first checkpoint is that a start will read: older ones mean nothing without the change."""
-        while self._changes and self._changes[0][1] < needed_from:
-            self._changes.popleft()
-        return self._changes[0][0] if self._changes else None

@@ -146,10 +146,10 @@ class GrantBuffer:
         self.leases += len(offsets)
         self._push(entry, min(grant.pop_time_ms + self._stay_ms, grant.due_ms - NEARLY_DUE_MS))
 
-    def ended(self, grant: Grant) -> bool:
-        """One lease of it has ended without a record; True: that was the last."""
+    def ended(self, grant: Grant, lease_count: int = 1) -> bool:
+        """Leases of it have ended without a record; True: the last of them, too."""
         entry = self._entries[grant]
-        entry.live -= 1
+        entry.live -= lease_count
         if entry.live:
             return False
         self._remove(entry)

@@ -54,13 +54,13 @@ class RenewableLeases:
             held = self._clients.setdefault(grant.client_id, {})
             held.setdefault(grant, _Held(key)).offsets.update(offsets)
 
-    def drop(self, grant: Grant, queue_offset: int) -> None:
-        """A lease ended, or has a new grant."""
+    def drop(self, grant: Grant, queue_offsets: Iterable[int]) -> None:
+        """Leases ended, or have a new grant."""
         if not grant.client_id:
             return
         grants = self._clients[grant.client_id]
         held = grants[grant]
-        held.offsets.remove(queue_offset)
+        held.offsets.difference_update(queue_offsets)
         if not held.offsets:
             del grants[grant]
             if not grants:

@@ -1,16 +1,16 @@
 """What groups hold, and what of it the journal is still needed for."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.grant import Lease
+from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.leases import (
     GroupQueueState,
     LeaseOutcome,
     LeaseTable,
-    ReviveProgress,
 )
 from popmq_broker.core.leases.pop_buffer import GrantBuffer
+from popmq_broker.core.leases.revive_progress import ReviveProgress
 from popmq_broker.engine.journal.catalog_state import CatalogState
 from popmq_broker.engine.journal.long_polls import GroupTopic
 from popmq_broker.engine.journal.runtime import Runtime
@@ -70,13 +70,21 @@ class LeaseState:
     def lose(self, queue: GroupQueueState, queue_offset: int) -> None:
         """The lease of a message that retention has deleted is over."""
         queue.expired += 1
-        self.settle(queue, queue_offset, LeaseOutcome.EXPIRED)
+        self.settle(queue, (queue_offset,), LeaseOutcome.EXPIRED)
 
-    def settle(self, queue: GroupQueueState, queue_offset: int, outcome: LeaseOutcome) -> None:
-        """A message is done with: its lease ends, and the journal is needed that much less."""
-        lease = self.table.end(queue, queue_offset, outcome)
-        self.close(queue.settled(queue_offset, lease))
-        if not lease.grant.stored:
+    def settle(
+        self, queue: GroupQueueState, queue_offsets: Sequence[int], outcome: LeaseOutcome
+    ) -> None:
+        """Messages of one grant are done with: their leases end, and the journal is needed that
+        much less."""
+        grant = self.table.end(queue, queue_offsets, outcome)
+        if queue.fifo_queue is not None:
+            for offset in queue_offsets:
+                queue.fifo_queue.settle(offset)
+            self.close(queue.pass_settled())
+            return
+        self._close(grant, len(queue_offsets))
+        if not grant.stored:
             queue.advance(queue.needed_from)
 
     def wake_for_fifo(self, queue: GroupQueueState) -> None:
@@ -87,7 +95,10 @@ class LeaseState:
     def close(self, leases: Iterable[Lease]) -> None:
         """Their checkpoints are not needed any more, or need not be written any more."""
         for lease in leases:
-            if lease.grant.stored:
-                self.progress.closed(lease)
-            else:
-                self.buffer.ended(lease.grant)
+            self._close(lease.grant, 1)
+
+    def _close(self, grant: Grant, lease_count: int) -> None:
+        if grant.stored:
+            self.progress.closed(grant, lease_count)
+        else:
+            self.buffer.ended(grant, lease_count)

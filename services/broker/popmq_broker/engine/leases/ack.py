@@ -15,7 +15,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
+from popmq_broker.core.leases.acked import AckedLeases
+from popmq_broker.core.leases.grant import NOT_STORED, Grant
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack
 from popmq_broker.core.retries.retry import DeadLetterCause
@@ -32,8 +33,6 @@ from popmq_common.records.names import retry_topic
 from popmq_common.records.receipt import Receipt
 from popmq_internal.v1 import link_pb2 as link
 
-Held = tuple[GroupQueueState, int, Lease]
-
 OUTCOMES = {
     LeaseOutcome.DONE: link.LEASE_OUTCOME_DONE,
     LeaseOutcome.ALREADY_ACKED: link.LEASE_OUTCOME_ALREADY_ACKED,
@@ -45,11 +44,10 @@ OUTCOMES = {
 
 def _acked(request: link.Ack) -> Iterator[tuple[Receipt, Sequence[int]]]:
     """A handle, and the queue offsets of the messages that are acked by it."""
-    for handle in request.handles:
-        ref = receipt.decode(handle)
-        yield ref, (ref.queue_offset,)
+    yield from receipt.runs(request.handles)
     for run in request.runs:
-        yield receipt.decode(run.handle), run.queue_offsets
+        if run.queue_offsets:
+            yield receipt.decode(run.handle), run.queue_offsets
 
 
 class Ack:
@@ -63,27 +61,19 @@ class Ack:
         """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
         runtime = self._runtime
         now_ms = runtime.clock.now_ms()
-        outcomes: list[LeaseOutcome] = []
-        done: dict[tuple[QueueKey, int], Held] = {}
+        acked = AckedLeases()
         for ref, offsets in _acked(request):
             queue = self._queue_of(request.group, request.topic, ref)
-            for offset in offsets:
-                outcome = LeaseOutcome.UNKNOWN
-                if queue is not None:
-                    outcome = queue.judge_one_of(ref, offset, now_ms)
-                if outcome is LeaseOutcome.DONE and queue is not None:
-                    spot = (queue.key, offset)
-                    if spot in done:
-                        outcome = LeaseOutcome.ALREADY_ACKED
-                    else:
-                        done[spot] = (queue, offset, queue.leases[offset])
-                outcomes.append(outcome)
-        for outcome, count in Counter(outcomes).items():
+            if queue is None:
+                acked.unknown(len(offsets))
+            else:
+                acked.add(queue, ref, offsets, now_ms)
+        for outcome, count in Counter(acked.outcomes).items():
             runtime.stats.acked[request.topic, request.group, outcome.value] += count
-        wrote = self._journal_acks(list(done.values()), now_ms)
-        if wrote or LeaseOutcome.ALREADY_ACKED in outcomes:
+        wrote = self._journal_acks(acked, now_ms)
+        if wrote or LeaseOutcome.ALREADY_ACKED in acked.outcomes:
             await runtime.store.durable(runtime.store.log_end)
-        return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in outcomes])
+        return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in acked.outcomes])
 
     async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
         """A new lease from now for `invisible_ms`; 0: due at once. Asked again with the same
@@ -174,22 +164,19 @@ class Ack:
         stored = retry_topic(group, topic) if ref.retry_mark else topic
         return self._lease_state.group_queue(QueueKey(group, stored, ref.queue_id))
 
-    def _journal_acks(self, held: Sequence[Held], now_ms: int) -> bool:
+    def _journal_acks(self, acked: AckedLeases, now_ms: int) -> bool:
         """One record per checkpoint, if that was stored, then the leases end; True: it wrote."""
         runtime, lease_state = self._runtime, self._lease_state
-        by_grant: dict[tuple[QueueKey, Grant], list[int]] = {}
-        for queue, offset, lease in held:
-            if lease.grant.stored:
-                by_grant.setdefault((queue.key, lease.grant), []).append(offset)
         drafts = [
-            journal.ack(runtime, key, grant, tuple(offsets), now_ms=now_ms)
-            for (key, grant), offsets in by_grant.items()
+            journal.ack(runtime, queue.key, grant, tuple(offsets), now_ms=now_ms)
+            for grant, (queue, offsets) in acked.ended.items()
+            if grant.stored
         ]
         if drafts:
             runtime.store.append(drafts, now_ms, system=True)
-        for queue, offset, _ in held:
-            lease_state.settle(queue, offset, LeaseOutcome.ALREADY_ACKED)
-        for queue in dict.fromkeys(queue for queue, _, _ in held):
+        for queue, offsets in acked.ended.values():
+            lease_state.settle(queue, tuple(offsets), LeaseOutcome.ALREADY_ACKED)
+        for queue in dict.fromkeys(queue for queue, _ in acked.ended.values()):
             lease_state.wake_for_fifo(queue)
         return bool(drafts)
 

@@ -325,7 +325,7 @@ class Pop:
             entry = fifo_queue.entries[offset]
             older = fifo_queue.hold(entry, lease, attempt_id=attempt_id, counted=not scan.again)
             if older is not None:
-                self._lease_state.progress.closed(older)
+                self._lease_state.progress.closed(older.grant)
 
 
 def wanted_by(kind: "link.FilterKind.ValueType", expression: str) -> Filter:

@@ -254,7 +254,7 @@ class Revive:
             if self._is_gone(lease):
                 self._lease_state.lose(queue, offset)
             else:
-                self._lease_state.settle(queue, offset, LeaseOutcome.EXPIRED)
+                self._lease_state.settle(queue, (offset,), LeaseOutcome.EXPIRED)
 
     def _end_in_order(
         self,
@@ -288,7 +288,7 @@ class Revive:
                 self._settle(queue, [(offset, lease)])
             else:
                 again_counted = counted and _counts(lease)
-                lease_state.table.end(queue, offset, LeaseOutcome.EXPIRED)
+                lease_state.table.end(queue, (offset,), LeaseOutcome.EXPIRED)
                 reason = _reason(lease) if again_counted else ""
                 fifo_queue.give_back(offset, counted=again_counted, reason=reason)
                 runtime.stats.revived[queue.key.topic, queue.key.group] += again_counted

@@ -114,7 +114,7 @@ def _apply_checkpoint(
     for offset in leases:
         older = queue.leases.get(offset)
         if older is not None:
-            lease_state.progress.closed(older)
+            lease_state.progress.closed(older.grant)
             grant.changed_from = _changed_from(queue, older.grant, grant)
     lease_state.table.add(queue, leases)
 
@@ -199,4 +199,4 @@ def _apply_ack(lease_state: LeaseState, ack: ck.AckRecord) -> None:
             continue  # replaced by a newer lease, or ended before
         if queue.fifo_queue is not None:
             queue.position = queue.fifo_queue.end_of_known(queue.position)
-        lease_state.settle(queue, offset, outcome)
+        lease_state.settle(queue, (offset,), outcome)

@@ -123,6 +123,8 @@ def common(statuses: list[v2.Status]) -> v2.Status:
     Its text begins with the name of the code, as RocketMQ's does; behind it is the first entry's.
     """
     first = statuses[0]
+    if statuses.count(OK) == len(statuses):
+        return OK
     if all(status is first or status.code == first.code for status in statuses):
         return first if first.code == v2.OK else _named(first.code, first.message)
     return _named(v2.MULTIPLE_RESULTS, "see each entry's own status")

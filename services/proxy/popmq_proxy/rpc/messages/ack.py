@@ -75,17 +75,19 @@ class AckHandler:
             ack = link.Ack(group=group, topic=topic)
             for i in numbers:
                 ack.runs.add(handle=runs[i].receipt_handle, queue_offsets=runs[i].queue_offsets)
-            statuses = iter(await self._ack_at(ctx if len(places) == 1 else None, broker, ack))
+            answers = iter(await self._ack_at(ctx if len(places) == 1 else None, broker, ack))
             for i in numbers:
-                found[i] = list(islice(statuses, len(runs[i].queue_offsets)))
-        refusals = [
-            consumer.AckRefusal(run=i, queue_offset=offset, status=status)
-            for i, run in enumerate(runs)
-            for offset, status in zip(run.queue_offsets, found[i], strict=True)
-            if status is not OK and status.code != v2.OK
-        ]
-        status = common([status for i in range(len(runs)) for status in found[i]])
-        return consumer.AckRunsResponse(status=status, refusals=refusals)
+                found[i] = list(islice(answers, len(runs[i].queue_offsets)))
+        statuses = [status for i in range(len(runs)) for status in found[i]]
+        refusals = []
+        if statuses.count(OK) != count:
+            refusals = [
+                consumer.AckRefusal(run=i, queue_offset=offset, status=status)
+                for i, run in enumerate(runs)
+                for offset, status in zip(run.queue_offsets, found[i], strict=True)
+                if status.code != v2.OK
+            ]
+        return consumer.AckRunsResponse(status=common(statuses), refusals=refusals)
 
     async def _ack_at(
         self, waits: CallContext | None, broker: str, ack: link.Ack
@@ -103,6 +105,8 @@ class AckHandler:
             return [status_of(error)] * count
         if len(reply.ack.outcomes) != count:  # an older broker, which passes over runs
             return [status_of(NotServed(what=f"acks by runs at {broker}"))] * count
+        if reply.ack.outcomes == [link.LEASE_OUTCOME_DONE] * count:
+            return [OK] * count
         return [lease_status(outcome) for outcome in reply.ack.outcomes]
 
     async def change_invisible_duration(

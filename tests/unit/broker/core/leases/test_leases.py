@@ -29,7 +29,7 @@ def test_what_waits_for_its_revival_is_counted() -> None:
     table, queue = table_with_queue()
     table.add(queue, leases(3, 4, 5))
     table.add(queue, leases(9, popped_ms=50))
-    table.end(queue, 4, LeaseOutcome.ALREADY_ACKED)
+    table.end(queue, (4,), LeaseOutcome.ALREADY_ACKED)
     assert [table.overdue_count(now_ms) for now_ms in (99, 100, 150)] == [0, 2, 3]
     table.take_due(100, 9)
     assert table.overdue_count(150) == 1
@@ -38,7 +38,7 @@ def test_what_waits_for_its_revival_is_counted() -> None:
 def test_a_grant_is_taken_in_parts_when_it_is_larger_than_what_is_wanted() -> None:
     table, queue = table_with_queue()
     table.add(queue, leases(3, 4, 5))
-    table.end(queue, 4, LeaseOutcome.ALREADY_ACKED)
+    table.end(queue, (4,), LeaseOutcome.ALREADY_ACKED)
     assert [due.offsets for due in table.take_due(100, 1)] == [(3,)]
     assert [due.offsets for due in table.take_due(100, 9)] == [(5,)]
     assert table.take_due(100, 9) == []
@@ -66,7 +66,7 @@ def test_the_heap_does_not_grow_with_leases_that_ended() -> None:
     table, queue = table_with_queue()
     for offset in range(10 * STALE_DUE_MIN):
         table.add(queue, leases(offset))
-        table.end(queue, offset, LeaseOutcome.ALREADY_ACKED)
+        table.end(queue, (offset,), LeaseOutcome.ALREADY_ACKED)
     assert len(table._due) <= STALE_DUE_MIN + 1
     assert table.next_due_ms() is None
 

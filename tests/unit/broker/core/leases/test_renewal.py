@@ -56,9 +56,9 @@ def test_t30_whatever_ends_its_leases_a_client_leaves_nothing(end: str) -> None:
     table.add(queue, {offset: Lease(made, 0, 1) for offset in (5, 6)})
     assert [held.offsets for held in table.renewals.of("c")] == [(5, 6)]
     if end == "ack":
-        table.end(queue, 5, LeaseOutcome.ALREADY_ACKED)
+        table.end(queue, (5,), LeaseOutcome.ALREADY_ACKED)
         assert [held.offsets for held in table.renewals.of("c")] == [(6,)]
-        table.end(queue, 6, LeaseOutcome.ALREADY_ACKED)
+        table.end(queue, (6,), LeaseOutcome.ALREADY_ACKED)
     elif end == "fence":
         table.fence(queue, 20)
     elif end == "forget":
