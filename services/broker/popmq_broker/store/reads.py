@@ -1,6 +1,6 @@
 """What can be read of a store: queues, entries, records, and files beside them."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -113,6 +113,11 @@ class Reads:
     def read_bytes(self, log_offset: int, size_bytes: int) -> bytes | None:
         """The same as the bytes of the log, checked but not decoded. Raises `Corrupt`."""
         return self._commit_log.read_bytes(log_offset, size_bytes)
+
+    def read_run(self, entries: Iterable[QueueEntry], bytes_max: int) -> list[bytes]:
+        """The same of the first of these, until `bytes_max` are used up. Ends before one that is
+        deleted, cannot be read, or is whole in another way than this server writes it."""
+        return self._commit_log.read_run(entries, bytes_max)
 
     def scan(self, start: int) -> Iterator[Record]:
         """All records from `start`, the first byte of one, to the log's end."""

@@ -57,6 +57,7 @@ _HEAD_V4: Final = _HEADS[8, 8]
 _I64: Final = Struct(">q")
 _PLACE: Final = Struct(">ii20xq")
 """Length, magic number, and where in the log the record says it begins."""
+_ITEM: Final = CHECKSUM_NAME + b"%b\x02"
 _TRIES: Final = Struct(">iqi")
 _PROPERTY_BYTES: Final = Struct(">h")
 _TOPIC_BYTES_V2: Final = Struct(">H")
@@ -177,8 +178,7 @@ def _checksum(covered: bytes) -> bytes:
 
 
 def _item(crc: int) -> bytes:
-    digits = b"%010d" % (crc & 0x7FFFFFFF)
-    return b"__CRC32#\x01%b\x02" % digits[::-1]
+    return _ITEM % (b"%010d" % (crc & 0x7FFFFFFF))[::-1]
 
 
 def _was_checksum(tail: bytes) -> bool:
@@ -269,13 +269,10 @@ def is_whole(data: bytes, log_offset: int) -> bool:
     False says nothing yet: `decode` also takes records without the checksum item, and tells what
     is wrong. 0.8 µs where `decode` takes 3.4 µs, for a pop that only hands the bytes on.
     """
-    if len(data) < _FIXED_BYTES:
-        return False
-    total, magic, own_offset = _PLACE.unpack_from(data)
+    size = len(data)
     return (
-        own_offset == log_offset
-        and total == len(data)
-        and magic == MAGIC_V1
+        size >= _FIXED_BYTES
+        and _PLACE.unpack_from(data) == (size, MAGIC_V1, log_offset)
         and data.endswith(_checksum(data[:-CHECKSUM_BYTES]))
     )
 

@@ -12,9 +12,11 @@ There is no checksum: the record has one, and a lost queue file is rebuilt from 
 Source: RocketMQ ConsumeQueue (CQ_STORE_UNIT_SIZE), MessageExtBrokerInner.tagsString2tagsCode.
 """
 
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
+from operator import itemgetter
 from struct import Struct
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from popmq_common.records import properties as names
 from popmq_common.units import LogOffset
@@ -30,6 +32,9 @@ class QueueEntry(NamedTuple):
     tags_code: int
 
 
+_SIZE_BYTES: Final = itemgetter(1)
+_entry: Final = cast(Callable[[tuple[Any, ...]], QueueEntry], partial(tuple.__new__, QueueEntry))
+"""An entry of its fields; half the time of `QueueEntry(*fields)`, which is Python."""
 DAMAGED: Final = QueueEntry(LogOffset(1 << 62), 0, 0)
 """In the place of an entry that is not the one of its message: no record is there."""
 
@@ -53,12 +58,10 @@ def decode_at(slots: bytes | bytearray, at: int) -> QueueEntry | None:
 def decode_all(slots: bytes) -> list[QueueEntry]:
     """Consecutive slots; stops before the first that was never written."""
     assert len(slots) % ENTRY_BYTES == 0
-    entries = []
-    for slot in _LAYOUT.iter_unpack(slots):
-        entry = tuple.__new__(QueueEntry, slot)  # half the time of QueueEntry(*slot)
-        if entry.size_bytes <= 0 or entry.log_offset < 0:
-            break
-        entries.append(entry)
+    entries = list(map(_entry, _LAYOUT.iter_unpack(slots)))
+    if entries and (min(map(_SIZE_BYTES, entries)) <= 0 or min(entries)[0] < 0):
+        written = [entry.size_bytes > 0 and entry.log_offset >= 0 for entry in entries]
+        del entries[written.index(False) :]
     return entries
 
 

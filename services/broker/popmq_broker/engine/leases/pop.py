@@ -11,7 +11,7 @@ core/leases/pop_buffer.py.
 Source: RocketMQ PopMessageProcessor.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from popmq_broker.core.filters.filter import Filter, parse_tags
 from popmq_broker.core.filters.sql_filter import parse_sql
@@ -19,7 +19,7 @@ from popmq_broker.core.groups.offsets import Passing, QueueKey
 from popmq_broker.core.groups.passing import EVERYTHING, PassRecord
 from popmq_broker.core.leases import checkpoint as ck
 from popmq_broker.core.leases.fifo_queue import FifoQueue
-from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease
+from popmq_broker.core.leases.grant import NOT_STORED, Grant, Lease, leases_of
 from popmq_broker.core.leases.leases import GroupQueueState
 from popmq_broker.engine.journal import journal
 from popmq_broker.engine.journal.catalog_state import CatalogState
@@ -59,6 +59,17 @@ class PoppedMessages:
         return sum(scan.bytes_taken for scan in self.scans)
 
 
+@dataclass(slots=True)
+class _Scanned:
+    """What the queues of a pop give."""
+
+    scans: list[QueueScan] = field(default_factory=list)
+    more: bool = False
+    """Ready messages are in queues that were not scanned, because there was no room for them."""
+    capped: int = 0
+    """Messages in flight in a queue where that many are allowed."""
+
+
 class Pop:
     def __init__(
         self,
@@ -83,13 +94,13 @@ class Pop:
         now_ms = runtime.clock.now_ms()
         revive_queue = self._turn % runtime.config.revive_queues
         self._turn += 1
-        scans, capped = self._scan_queues(request, wanted)
-        got = sum(len(scan.offsets) for scan in scans)
-        if capped and not got:
+        found = self._scan_queues(request, wanted)
+        scans = found.scans
+        if found.capped and not any(scan.offsets for scan in scans):
             raise TooManyInFlight(
                 group=request.group,
                 topic=request.topic,
-                count=capped,
+                count=found.capped,
                 limit=runtime.config.in_flight_max,
             )
         # Pops before a queue's fence are void; one of the same moment must not be taken for such.
@@ -100,7 +111,7 @@ class Pop:
         appended = self._journal(scans, request, way, now_ms, revive_queue)
         self._apply(scans, appended, request, now_ms, revive_queue)
         end_offset = appended[-1].end_offset if appended else None
-        more = any(scan.more for scan in scans)
+        more = found.more or any(scan.more for scan in scans)
         damaged = any(scan.damaged for scan in scans)
         return PoppedMessages(scans, now_ms, revive_queue, end_offset, more, damaged)
 
@@ -114,16 +125,15 @@ class Pop:
         asked = request.bytes_max or REPLY_BYTES_MAX
         return max(1, min(asked, REPLY_BYTES_MAX, UNDURABLE_BYTES_MAX - self.undurable_bytes))
 
-    def _scan_queues(self, request: link.Pop, wanted: Filter) -> tuple[list[QueueScan], int]:
-        """Scans by queue, and how many messages are in flight where the cap was reached."""
+    def _scan_queues(self, request: link.Pop, wanted: Filter) -> _Scanned:
         runtime, catalog_state, lease_state = self._runtime, self._catalog_state, self._lease_state
         answered = self._answered(request)
         if answered or request.held_only:
-            return answered, 0
-        capped = 0
-        scans: list[QueueScan] = []
+            return _Scanned(answered)
+        found = _Scanned()
         missing = request.batch_size
         room_bytes = self._room_bytes(request)
+        single = request.one_per_message_group
         for key in self._keys(request):
             queue = lease_state.group_queue(key)
             is_new = queue is None
@@ -131,19 +141,22 @@ class Pop:
                 queue = lease_state.new_group_queue(key, catalog_state.first_offset(key))
             room = runtime.config.in_flight_max - len(queue.leases)
             if room <= 0:
-                capped = max(capped, len(queue.leases))
+                found.capped = max(found.capped, len(queue.leases))
                 continue
-            if not is_new and queue.is_done_to(runtime.store.max_offset(key.topic, key.queue_id)):
+            end = runtime.store.max_offset(key.topic, key.queue_id)
+            if not is_new and queue.is_done_to(end):
                 continue
-            single = request.one_per_message_group
-            found = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
-            found.marks_start = is_new and not found.offsets and catalog_state.begins_last(key)
-            missing -= len(found.offsets)
-            room_bytes -= found.bytes_taken
+            if missing <= 0 and not is_new and queue.fifo_queue is None:
+                found.more = found.more or queue.position < end
+                continue
+            scan = self._look(queue, is_new, min(missing, room), room_bytes, wanted, single=single)
+            scan.marks_start = is_new and not scan.offsets and catalog_state.begins_last(key)
+            missing -= len(scan.offsets)
+            room_bytes -= scan.bytes_taken
             if room_bytes <= 0:
                 missing = 0
-            scans.append(found)
-        return scans, capped
+            found.scans.append(scan)
+        return found
 
     def _look(
         self,
@@ -308,10 +321,7 @@ class Pop:
                 self._storing.add(queue, grant, tuple(scan.offsets), scan.start)
             else:
                 lease_state.progress.opened(revive_queue, revive_offset, len(scan.offsets))
-            leases = {
-                offset: Lease(grant, log_offset, size_bytes)
-                for offset, (log_offset, size_bytes) in zip(scan.offsets, scan.places, strict=True)
-            }
+            leases = leases_of(grant, scan.offsets, scan.entries)
             lease_state.table.add(queue, leases)
             if queue.fifo_queue is not None:
                 self._hold(queue.fifo_queue, scan, leases, request.attempt_id)
@@ -352,7 +362,7 @@ def reply_of(taken: PoppedMessages, request: link.Pop, broker: str) -> link.PopR
             log_offset=0,
             generation=scan.generation,
         )
-        log_offsets = [log_offset for log_offset, _ in scan.places]
+        log_offsets = [entry.log_offset for entry in scan.entries]
         places = list(zip(scan.offsets, log_offsets, strict=True))
         handles = receipt.encode_all(first, places, request.group, request.topic)
         for handle, record in zip(handles, scan.records, strict=True):

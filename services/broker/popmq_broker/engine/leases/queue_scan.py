@@ -19,6 +19,7 @@ from popmq_broker.engine.journal.runtime import Runtime
 from popmq_common.errors import Corrupt
 from popmq_common.records import properties as names
 from popmq_common.records.record import Record
+from popmq_common.units import LogOffset
 
 SCAN_ENTRIES: Final = 1024
 """Read from a queue at a time when a filter has to look at messages."""
@@ -38,8 +39,7 @@ class QueueScan:
     queue: GroupQueueState
     is_new: bool
     start: int
-    places: list[tuple[int, int]] = field(default_factory=list)
-    """(log offset, size in bytes)"""
+    entries: list[QueueEntry] = field(default_factory=list)
     bytes_taken: int = 0
     """In all."""
     records: list[bytes] = field(default_factory=list)
@@ -64,11 +64,21 @@ class QueueScan:
     damaged: bool = False
     """It met messages that cannot be read: more is there when `Damage.saved` returns."""
 
-    def add(self, offset: int, log_offset: int, size_bytes: int, record: bytes) -> None:
+    def has_room(self, want: int, room_bytes: int) -> bool:
+        return len(self.offsets) < want and self.bytes_taken < room_bytes
+
+    def add(self, offset: int, entry: QueueEntry, record: bytes) -> None:
         self.offsets.append(offset)
-        self.places.append((log_offset, size_bytes))
+        self.entries.append(entry)
         self.records.append(record)
-        self.bytes_taken += size_bytes
+        self.bytes_taken += entry.size_bytes
+
+    def add_run(self, offset: int, entries: list[QueueEntry], records: list[bytes]) -> None:
+        """Messages that follow each other, from `offset`."""
+        self.offsets += range(offset, offset + len(records))
+        self.entries += entries
+        self.records += records
+        self.bytes_taken += sum(map(len, records))
 
 
 def scan_queue(
@@ -94,13 +104,19 @@ def scan_queue(
         return found
     scan_end = at + _scan_max(wanted)
     chunk = want if wanted is None else min(SCAN_ENTRIES, _scan_max(wanted))
-    while at < min(end, scan_end) and len(found.offsets) < want and room_bytes > 0:
+    while at < min(end, scan_end) and found.has_room(want, room_bytes):
         entries = runtime.store.entries(topic, queue_id, at, min(chunk, end - at))
         if not entries:
             end = at
             break
+        if wanted is None:
+            room = want - len(found.offsets)
+            records = runtime.store.read_run(entries[:room], room_bytes - found.bytes_taken)
+            found.add_run(at, entries[: len(records)], records)
+            at += len(records)
+            del entries[: len(records)]
         for entry in entries:
-            if len(found.offsets) == want or room_bytes <= 0:
+            if not found.has_room(want, room_bytes):
                 break
             try:
                 record = _matching(runtime, entry, wanted)
@@ -110,8 +126,7 @@ def scan_queue(
                     break
                 record = None
             if record is not None:
-                found.add(at, entry.log_offset, entry.size_bytes, record)
-                room_bytes -= entry.size_bytes
+                found.add(at, entry, record)
             at += 1
     found.next_offset = at
     found.more = at < end
@@ -235,7 +250,7 @@ def _give(runtime: Runtime, found: QueueScan, fifo_queue: FifoQueue, entry: Fifo
             fifo_queue.settle(entry.offset)
             found.queue.expired += 1
         return False
-    found.add(entry.offset, entry.log_offset, entry.size_bytes, record)
+    found.add(entry.offset, QueueEntry(LogOffset(entry.log_offset), entry.size_bytes, 0), record)
     if entry.lease is not None:
         found.generation = max(found.generation, entry.lease.grant.generation + 1)
     return True

@@ -1,11 +1,11 @@
 """The CommitLog: one sequence of records for all topics."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from popmq_broker.core.store.queue_entry import DAMAGED
+from popmq_broker.core.store.queue_entry import DAMAGED, QueueEntry
 from popmq_broker.store.files.files import File
 from popmq_broker.store.files.segments import Segments
 from popmq_broker.store.log.batch import Batch
@@ -118,6 +118,21 @@ class CommitLog:
         if not rec.is_whole(data, log_offset):
             self.read(log_offset, size_bytes)  # raises, unless it is whole in another way
         return data
+
+    def read_run(self, entries: Iterable[QueueEntry], bytes_max: int) -> list[bytes]:
+        """`read_bytes` of the first of these, until `bytes_max` are used up; ends before one that
+        `read_bytes` has to tell something of."""
+        records: list[bytes] = []
+        start, read = self.start, self._segments.read
+        for log_offset, size_bytes, _ in entries:
+            if log_offset < start or bytes_max <= 0:
+                break
+            data = read(log_offset, size_bytes)
+            if not rec.is_whole(data, log_offset):
+                break
+            records.append(data)
+            bytes_max -= size_bytes
+        return records
 
     def scan(self, start: int, into: ScanEnd) -> Iterator[tuple[Record, int]]:
         """(record, size) from `start`, a record's first byte, to where no whole record begins.
