@@ -133,7 +133,8 @@ def handles(answers: bytes, size: int) -> list[list[str]]:
     found = [
         held.receipt_handle
         for message in _responses(answers)
-        for held in consumer.ReceiveRecordsResponse.FromString(message).messages
+        for run in consumer.ReceiveRecordsResponse.FromString(message).runs
+        for held in convert.held(run, TOPIC.name, GROUP.name, None)
     ]
     return [found[at : at + size] for at in range(0, len(found), size)]
 

@@ -21,6 +21,7 @@ from harness.broker_calls import (
     nack_body,
     pop_body,
     popped,
+    popped_of,
     recall_body,
     send_body,
 )
@@ -145,11 +146,16 @@ class EngineDriver:
         attempt_id: str = "",
         sql: str = "",
         renewed_by: str = "",
+        *,
+        by_runs: bool = False,
     ) -> list[Popped]:
         """`renewed_by`: the client whose signs of life renew the leases."""
         body = pop_body(count, invisible_ms, expression, attempt_id, sql, renewed_by)
-        reply = self.call(**body)
-        return [popped(message) for message in reply.pop.messages]
+        body["pop"].by_runs = by_runs
+        reply = self.call(**body).pop
+        assert not (reply.messages if by_runs else reply.runs)
+        of_runs = [message for run in reply.runs for message in popped_of(run)]
+        return [popped(message) for message in reply.messages] + of_runs
 
     def ack(self, *handles: str) -> list[int]:
         return list(self.call(**ack_body(handles)).ack.outcomes)

@@ -14,9 +14,9 @@ from popmq_common.link.frames import encode_entry
 from popmq_common.link.sends import SendDone
 from popmq_common.link.wire import error_of
 from popmq_common.records import hosts, properties
-from popmq_common.records.receipt import Receipt
+from popmq_common.records.receipt import Receipt, of_run
 from popmq_common.records.receipt import decode as decode_receipt
-from popmq_common.records.record import Record
+from popmq_common.records.record import Record, own_offset
 from popmq_common.records.record import decode as decode_record
 from popmq_internal.v1 import link_pb2 as link
 
@@ -40,9 +40,22 @@ class Popped(NamedTuple):
 
 def popped(message: link.PoppedMessage) -> Popped:
     receipt = decode_receipt(message.handle)
-    record = decode_record(message.record, where="pop", log_offset=receipt.log_offset)
-    attempt = message.delivery_attempt or record.reconsume_times + 1
-    return Popped(message.handle, receipt, record, attempt)
+    return _popped(message.handle, message.record, message.delivery_attempt, receipt.log_offset)
+
+
+def popped_of(run: link.PoppedRun) -> list[Popped]:
+    """Messages of one run, each with the handle that a client makes for it."""
+    attempts = run.delivery_attempts or [0] * len(run.records)
+    return [
+        _popped(of_run(run.handle, offset), record, attempt, own_offset(record))
+        for record, offset, attempt in zip(run.records, run.queue_offsets, attempts, strict=True)
+    ]
+
+
+def _popped(handle: str, data: bytes, attempt: int, log_offset: int) -> Popped:
+    record = decode_record(data, where="pop", log_offset=log_offset)
+    assert record.queue_offset == decode_receipt(handle).queue_offset
+    return Popped(handle, decode_receipt(handle), record, attempt or record.reconsume_times + 1)
 
 
 async def handle(broker: Broker, call: link.Call) -> link.Reply:

@@ -24,6 +24,7 @@ from popmq_internal.v1 import link_pb2 as link
 
 DONE, CLIENTS, GRACE_MS, SENT_FIRST = link.LEASE_OUTCOME_DONE, ["c1", "c2"], 700, 3
 """Hypothesis leaves out rules at random; a history without a send would ask nothing."""
+POP_MS = st.sampled_from([100, 1_000, 10_000])
 
 
 class BrokerMachine(RuleBasedStateMachine):
@@ -61,9 +62,9 @@ class BrokerMachine(RuleBasedStateMachine):
             self.driver.send(body)
             self.told[body] = Told(body)
 
-    @rule(count=st.integers(1, 8), invisible_ms=st.sampled_from([100, 1_000, 10_000]))
-    def pop(self, count: int, invisible_ms: int) -> None:
-        self._received(self.driver.pop(count, invisible_ms))
+    @rule(count=st.integers(1, 8), invisible_ms=POP_MS, by_runs=st.booleans())
+    def pop(self, count: int, invisible_ms: int, by_runs: bool) -> None:
+        self._received(self.driver.pop(count, invisible_ms, by_runs=by_runs))
 
     @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5), by_runs=st.booleans())
     def ack_newest(self, pick: random.Random, count: int, by_runs: bool) -> None:
@@ -78,9 +79,10 @@ class BrokerMachine(RuleBasedStateMachine):
         count=st.integers(1, 8),
         invisible_ms=st.sampled_from([1_000, 10_000]),
         client=st.sampled_from(CLIENTS),
+        by_runs=st.booleans(),
     )
-    def pop_renewed(self, count: int, invisible_ms: int, client: str) -> None:
-        messages = self.driver.pop(count, invisible_ms, renewed_by=client)
+    def pop_renewed(self, count: int, invisible_ms: int, client: str, by_runs: bool) -> None:
+        messages = self.driver.pop(count, invisible_ms, renewed_by=client, by_runs=by_runs)
         self._received(messages)
         for message in messages:
             told = self.told[message.body.decode()]

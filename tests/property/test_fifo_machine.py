@@ -65,7 +65,7 @@ class FifoMachine(BrokerMachine):
     def pop_twice(self, count: int, invisible_ms: int) -> None:
         """The first answer is lost; the client asks again, and gets just that, if it got any."""
         attempt_id = f"attempt-{self.rng.random()}"
-        first = self.driver.pop(count, invisible_ms, attempt_id=attempt_id)
+        first = self.driver.pop(count, invisible_ms, attempt_id=attempt_id, by_runs=True)
         second = self.driver.pop(count, invisible_ms, attempt_id=attempt_id)
         if first:
             assert sorted(one.body for one in second) == sorted(one.body for one in first)

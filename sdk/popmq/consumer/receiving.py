@@ -173,8 +173,8 @@ class Receiving:
             finally:
                 if whole.done() and not whole.cancelled() and whole.exception() is None:
                     topic = request.message_queue.topic.name
-                    messages = whole.result().messages
-                    found.extend(convert.held(one, topic, group, holder) for one in messages)
+                    for run in whole.result().runs:
+                        found += convert.held(run, topic, group, holder)
             if self._whole:
                 if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
                     connection.check(whole.result().status, "ReceiveMessage")

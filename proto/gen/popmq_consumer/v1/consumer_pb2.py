@@ -28,19 +28,19 @@ from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a apache/rocketmq/v2/service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\x87\x02\n\x0bNackRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"o\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"u\n\x0cNackResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\xa3\x02\n\x0bPullRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12=\n\rmessage_queue\x18\x02 \x01(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12\x45\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32*.popmq.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xc5\x01\n\x0cPullResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x08messages\x18\x02 \x03(\x0b\x32!.popmq.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\x12\x11\n\tlocked_by\x18\x06 \x01(\t\"N\n\nHeldRecord\x12\x16\n\x0ereceipt_handle\x18\x01 \x01(\t\x12\x0e\n\x06record\x18\x02 \x01(\x0c\x12\x18\n\x10\x64\x65livery_attempt\x18\x03 \x01(\x05\"\xb3\x01\n\x16ReceiveRecordsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12/\n\x08messages\x18\x02 \x03(\x0b\x32\x1d.popmq.consumer.v1.HeldRecord\x12\x36\n\x12\x64\x65livery_timestamp\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"7\n\x06\x41\x63kRun\x12\x16\n\x0ereceipt_handle\x18\x01 \x01(\t\x12\x15\n\rqueue_offsets\x18\x02 \x03(\x03\"\x9f\x01\n\x0e\x41\x63kRunsRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\'\n\x04runs\x18\x03 \x03(\x0b\x32\x19.popmq.consumer.v1.AckRun\"a\n\nAckRefusal\x12\x0b\n\x03run\x18\x01 \x01(\x05\x12\x14\n\x0cqueue_offset\x18\x02 \x01(\x03\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"t\n\x0f\x41\x63kRunsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12/\n\x08refusals\x18\x02 \x03(\x0b\x32\x1d.popmq.consumer.v1.AckRefusal\"&\n\x0f\x45ndPollsRequest\x12\x13\n\x0b\x61ttempt_ids\x18\x01 \x03(\t\"D\n\x10\x45ndPollsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"\xdd\x01\n\x0bJoinRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12-\n\x08strategy\x18\x03 \x01(\x0e\x32\x1b.popmq.consumer.v1.Strategy\x12*\n\x07session\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05leave\x18\x05 \x01(\x08\"\x89\x01\n\x0cJoinResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x36\n\x06queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07members\x18\x03 \x03(\t\"\xe3\x01\n\x0f\x46ixStartRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12;\n\x06policy\x18\x03 \x01(\x0e\x32+.popmq.apache.rocketmq.v2.QueryOffsetPolicy\x12-\n\ttimestamp\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"D\n\x10\x46ixStartResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"\x97\x02\n\x0fSendBackRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12=\n\rmessage_queue\x18\x02 \x01(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x05\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tuncounted\x18\x06 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\"a\n\x10SendBackResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x08\x12\r\n\x05level\x18\x03 \x01(\x05\"\x97\x01\n\x11LockQueuesRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12>\n\x0emessage_queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07release\x18\x03 \x01(\x08\"\xaf\x01\n\x12LockQueuesResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12>\n\x0emessage_queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\'\n\x04life\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xdc\x01\n\x08\x43ountRow\x12\x30\n\ncounted_as\x18\x01 \x01(\x0e\x32\x1c.popmq.consumer.v1.CountedAs\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05group\x18\x03 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x11\n\tminute_ms\x18\x04 \x01(\x03\x12\x15\n\rmessage_count\x18\x05 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x06 \x01(\x06\"\xac\x01\n\x13ReportCountsRequest\x12\x11\n\tid_prefix\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0f\n\x07\x66rom_ms\x18\x03 \x01(\x03\x12\x10\n\x08until_ms\x18\x04 \x01(\x03\x12\x0f\n\x07is_last\x18\x05 \x01(\x08\x12\x11\n\tuncounted\x18\x06 \x01(\x03\x12)\n\x04rows\x18\x07 \x03(\x0b\x32\x1b.popmq.consumer.v1.CountRow\"H\n\x14ReportCountsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03*S\n\x08Strategy\x12\x14\n\x10STRATEGY_AVERAGE\x10\x00\x12\x13\n\x0fSTRATEGY_CIRCLE\x10\x01\x12\x1c\n\x18STRATEGY_CONSISTENT_HASH\x10\x02*\xcb\x01\n\tCountedAs\x12\x1a\n\x16\x43OUNTED_AS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43OUNTED_AS_SENT\x10\x01\x12\x16\n\x12\x43OUNTED_AS_REFUSED\x10\x02\x12\x16\n\x12\x43OUNTED_AS_UNKNOWN\x10\x03\x12\x17\n\x13\x43OUNTED_AS_RECEIVED\x10\x04\x12\x14\n\x10\x43OUNTED_AS_ACKED\x10\x05\x12\x15\n\x11\x43OUNTED_AS_NACKED\x10\x06\x12\x17\n\x13\x43OUNTED_AS_REJECTED\x10\x07\x32\xe0\x06\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponse\x12l\n\x0eReceiveRecords\x12/.popmq.apache.rocketmq.v2.ReceiveMessageRequest\x1a).popmq.consumer.v1.ReceiveRecordsResponse\x12P\n\x07\x41\x63kRuns\x12!.popmq.consumer.v1.AckRunsRequest\x1a\".popmq.consumer.v1.AckRunsResponse\x12S\n\x08\x45ndPolls\x12\".popmq.consumer.v1.EndPollsRequest\x1a#.popmq.consumer.v1.EndPollsResponse\x12G\n\x04Join\x12\x1e.popmq.consumer.v1.JoinRequest\x1a\x1f.popmq.consumer.v1.JoinResponse\x12S\n\x08\x46ixStart\x12\".popmq.consumer.v1.FixStartRequest\x1a#.popmq.consumer.v1.FixStartResponse\x12S\n\x08SendBack\x12\".popmq.consumer.v1.SendBackRequest\x1a#.popmq.consumer.v1.SendBackResponse\x12Y\n\nLockQueues\x12$.popmq.consumer.v1.LockQueuesRequest\x1a%.popmq.consumer.v1.LockQueuesResponse\x12_\n\x0cReportCounts\x12&.popmq.consumer.v1.ReportCountsRequest\x1a\'.popmq.consumer.v1.ReportCountsResponseb\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n popmq_consumer/v1/consumer.proto\x12\x11popmq.consumer.v1\x1a#apache/rocketmq/v2/definition.proto\x1a apache/rocketmq/v2/service.proto\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"7\n\tNackEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\"\x87\x02\n\x0bNackRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12-\n\x07\x65ntries\x18\x03 \x03(\x0b\x32\x1c.popmq.consumer.v1.NackEntry\x12)\n\x04kind\x18\x04 \x01(\x0e\x32\x1b.popmq.consumer.v1.NackKind\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x0e\n\x06reason\x18\x06 \x01(\t\"o\n\x0fNackResultEntry\x12\x12\n\nmessage_id\x18\x01 \x01(\t\x12\x16\n\x0ereceipt_handle\x18\x02 \x01(\t\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"u\n\x0cNackResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x07\x65ntries\x18\x02 \x03(\x0b\x32\".popmq.consumer.v1.NackResultEntry\"\xa3\x02\n\x0bPullRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12=\n\rmessage_queue\x18\x02 \x01(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\x12\n\nbatch_size\x18\x04 \x01(\x05\x12\x45\n\x11\x66ilter_expression\x18\x05 \x01(\x0b\x32*.popmq.apache.rocketmq.v2.FilterExpression\x12\x37\n\x14long_polling_timeout\x18\x06 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xc5\x01\n\x0cPullResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x33\n\x08messages\x18\x02 \x03(\x0b\x32!.popmq.apache.rocketmq.v2.Message\x12\x13\n\x0bnext_offset\x18\x03 \x01(\x03\x12\x12\n\nmin_offset\x18\x04 \x01(\x03\x12\x12\n\nmax_offset\x18\x05 \x01(\x03\x12\x11\n\tlocked_by\x18\x06 \x01(\t\"d\n\x07HeldRun\x12\x16\n\x0ereceipt_handle\x18\x01 \x01(\t\x12\x0f\n\x07records\x18\x02 \x03(\x0c\x12\x19\n\x11\x64\x65livery_attempts\x18\x03 \x03(\x05\x12\x15\n\rqueue_offsets\x18\x04 \x03(\x03\"\xac\x01\n\x16ReceiveRecordsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x36\n\x12\x64\x65livery_timestamp\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12(\n\x04runs\x18\x04 \x03(\x0b\x32\x1a.popmq.consumer.v1.HeldRun\"7\n\x06\x41\x63kRun\x12\x16\n\x0ereceipt_handle\x18\x01 \x01(\t\x12\x15\n\rqueue_offsets\x18\x02 \x03(\x03\"\x9f\x01\n\x0e\x41\x63kRunsRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\'\n\x04runs\x18\x03 \x03(\x0b\x32\x19.popmq.consumer.v1.AckRun\"a\n\nAckRefusal\x12\x0b\n\x03run\x18\x01 \x01(\x05\x12\x14\n\x0cqueue_offset\x18\x02 \x01(\x03\x12\x30\n\x06status\x18\x03 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"t\n\x0f\x41\x63kRunsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12/\n\x08refusals\x18\x02 \x03(\x0b\x32\x1d.popmq.consumer.v1.AckRefusal\"&\n\x0f\x45ndPollsRequest\x12\x13\n\x0b\x61ttempt_ids\x18\x01 \x03(\t\"D\n\x10\x45ndPollsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"\xdd\x01\n\x0bJoinRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12-\n\x08strategy\x18\x03 \x01(\x0e\x32\x1b.popmq.consumer.v1.Strategy\x12*\n\x07session\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\r\n\x05leave\x18\x05 \x01(\x08\"\x89\x01\n\x0cJoinResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x36\n\x06queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07members\x18\x03 \x03(\t\"\xe3\x01\n\x0f\x46ixStartRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12;\n\x06policy\x18\x03 \x01(\x0e\x32+.popmq.apache.rocketmq.v2.QueryOffsetPolicy\x12-\n\ttimestamp\x18\x04 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\"D\n\x10\x46ixStartResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\"\x97\x02\n\x0fSendBackRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12=\n\rmessage_queue\x18\x02 \x01(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0e\n\x06offset\x18\x03 \x01(\x03\x12\r\n\x05level\x18\x04 \x01(\x05\x12(\n\x05\x64\x65lay\x18\x05 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\x11\n\tuncounted\x18\x06 \x01(\x08\x12\x14\n\x0cmax_attempts\x18\x07 \x01(\x05\x12\x0e\n\x06reason\x18\x08 \x01(\t\x12\x10\n\x08\x61ttempts\x18\t \x01(\x05\"a\n\x10SendBackResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12\x0c\n\x04\x64\x65\x61\x64\x18\x02 \x01(\x08\x12\r\n\x05level\x18\x03 \x01(\x05\"\x97\x01\n\x11LockQueuesRequest\x12\x31\n\x05group\x18\x01 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12>\n\x0emessage_queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\x0f\n\x07release\x18\x03 \x01(\x08\"\xaf\x01\n\x12LockQueuesResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status\x12>\n\x0emessage_queues\x18\x02 \x03(\x0b\x32&.popmq.apache.rocketmq.v2.MessageQueue\x12\'\n\x04life\x18\x03 \x01(\x0b\x32\x19.google.protobuf.Duration\"\xdc\x01\n\x08\x43ountRow\x12\x30\n\ncounted_as\x18\x01 \x01(\x0e\x32\x1c.popmq.consumer.v1.CountedAs\x12\x31\n\x05topic\x18\x02 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x31\n\x05group\x18\x03 \x01(\x0b\x32\".popmq.apache.rocketmq.v2.Resource\x12\x11\n\tminute_ms\x18\x04 \x01(\x03\x12\x15\n\rmessage_count\x18\x05 \x01(\x03\x12\x0e\n\x06\x64igest\x18\x06 \x01(\x06\"\xac\x01\n\x13ReportCountsRequest\x12\x11\n\tid_prefix\x18\x01 \x01(\t\x12\x10\n\x08sequence\x18\x02 \x01(\x03\x12\x0f\n\x07\x66rom_ms\x18\x03 \x01(\x03\x12\x10\n\x08until_ms\x18\x04 \x01(\x03\x12\x0f\n\x07is_last\x18\x05 \x01(\x08\x12\x11\n\tuncounted\x18\x06 \x01(\x03\x12)\n\x04rows\x18\x07 \x03(\x0b\x32\x1b.popmq.consumer.v1.CountRow\"H\n\x14ReportCountsResponse\x12\x30\n\x06status\x18\x01 \x01(\x0b\x32 .popmq.apache.rocketmq.v2.Status*j\n\x08NackKind\x12\x19\n\x15NACK_KIND_UNSPECIFIED\x10\x00\x12\x15\n\x11NACK_KIND_COUNTED\x10\x01\x12\x17\n\x13NACK_KIND_UNCOUNTED\x10\x02\x12\x13\n\x0fNACK_KIND_FATAL\x10\x03*S\n\x08Strategy\x12\x14\n\x10STRATEGY_AVERAGE\x10\x00\x12\x13\n\x0fSTRATEGY_CIRCLE\x10\x01\x12\x1c\n\x18STRATEGY_CONSISTENT_HASH\x10\x02*\xcb\x01\n\tCountedAs\x12\x1a\n\x16\x43OUNTED_AS_UNSPECIFIED\x10\x00\x12\x13\n\x0f\x43OUNTED_AS_SENT\x10\x01\x12\x16\n\x12\x43OUNTED_AS_REFUSED\x10\x02\x12\x16\n\x12\x43OUNTED_AS_UNKNOWN\x10\x03\x12\x17\n\x13\x43OUNTED_AS_RECEIVED\x10\x04\x12\x14\n\x10\x43OUNTED_AS_ACKED\x10\x05\x12\x15\n\x11\x43OUNTED_AS_NACKED\x10\x06\x12\x17\n\x13\x43OUNTED_AS_REJECTED\x10\x07\x32\xe0\x06\n\x08\x43onsumer\x12G\n\x04Nack\x12\x1e.popmq.consumer.v1.NackRequest\x1a\x1f.popmq.consumer.v1.NackResponse\x12G\n\x04Pull\x12\x1e.popmq.consumer.v1.PullRequest\x1a\x1f.popmq.consumer.v1.PullResponse\x12l\n\x0eReceiveRecords\x12/.popmq.apache.rocketmq.v2.ReceiveMessageRequest\x1a).popmq.consumer.v1.ReceiveRecordsResponse\x12P\n\x07\x41\x63kRuns\x12!.popmq.consumer.v1.AckRunsRequest\x1a\".popmq.consumer.v1.AckRunsResponse\x12S\n\x08\x45ndPolls\x12\".popmq.consumer.v1.EndPollsRequest\x1a#.popmq.consumer.v1.EndPollsResponse\x12G\n\x04Join\x12\x1e.popmq.consumer.v1.JoinRequest\x1a\x1f.popmq.consumer.v1.JoinResponse\x12S\n\x08\x46ixStart\x12\".popmq.consumer.v1.FixStartRequest\x1a#.popmq.consumer.v1.FixStartResponse\x12S\n\x08SendBack\x12\".popmq.consumer.v1.SendBackRequest\x1a#.popmq.consumer.v1.SendBackResponse\x12Y\n\nLockQueues\x12$.popmq.consumer.v1.LockQueuesRequest\x1a%.popmq.consumer.v1.LockQueuesResponse\x12_\n\x0cReportCounts\x12&.popmq.consumer.v1.ReportCountsRequest\x1a\'.popmq.consumer.v1.ReportCountsResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'popmq_consumer.v1.consumer_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_NACKKIND']._serialized_start=3897
-  _globals['_NACKKIND']._serialized_end=4003
-  _globals['_STRATEGY']._serialized_start=4005
-  _globals['_STRATEGY']._serialized_end=4088
-  _globals['_COUNTEDAS']._serialized_start=4091
-  _globals['_COUNTEDAS']._serialized_end=4294
+  _globals['_NACKKIND']._serialized_start=3912
+  _globals['_NACKKIND']._serialized_end=4018
+  _globals['_STRATEGY']._serialized_start=4020
+  _globals['_STRATEGY']._serialized_end=4103
+  _globals['_COUNTEDAS']._serialized_start=4106
+  _globals['_COUNTEDAS']._serialized_end=4309
   _globals['_NACKENTRY']._serialized_start=191
   _globals['_NACKENTRY']._serialized_end=246
   _globals['_NACKREQUEST']._serialized_start=249
@@ -53,44 +53,44 @@ if not _descriptor._USE_C_DESCRIPTORS:
   _globals['_PULLREQUEST']._serialized_end=1038
   _globals['_PULLRESPONSE']._serialized_start=1041
   _globals['_PULLRESPONSE']._serialized_end=1238
-  _globals['_HELDRECORD']._serialized_start=1240
-  _globals['_HELDRECORD']._serialized_end=1318
-  _globals['_RECEIVERECORDSRESPONSE']._serialized_start=1321
-  _globals['_RECEIVERECORDSRESPONSE']._serialized_end=1500
-  _globals['_ACKRUN']._serialized_start=1502
-  _globals['_ACKRUN']._serialized_end=1557
-  _globals['_ACKRUNSREQUEST']._serialized_start=1560
-  _globals['_ACKRUNSREQUEST']._serialized_end=1719
-  _globals['_ACKREFUSAL']._serialized_start=1721
-  _globals['_ACKREFUSAL']._serialized_end=1818
-  _globals['_ACKRUNSRESPONSE']._serialized_start=1820
-  _globals['_ACKRUNSRESPONSE']._serialized_end=1936
-  _globals['_ENDPOLLSREQUEST']._serialized_start=1938
-  _globals['_ENDPOLLSREQUEST']._serialized_end=1976
-  _globals['_ENDPOLLSRESPONSE']._serialized_start=1978
-  _globals['_ENDPOLLSRESPONSE']._serialized_end=2046
-  _globals['_JOINREQUEST']._serialized_start=2049
-  _globals['_JOINREQUEST']._serialized_end=2270
-  _globals['_JOINRESPONSE']._serialized_start=2273
-  _globals['_JOINRESPONSE']._serialized_end=2410
-  _globals['_FIXSTARTREQUEST']._serialized_start=2413
-  _globals['_FIXSTARTREQUEST']._serialized_end=2640
-  _globals['_FIXSTARTRESPONSE']._serialized_start=2642
-  _globals['_FIXSTARTRESPONSE']._serialized_end=2710
-  _globals['_SENDBACKREQUEST']._serialized_start=2713
-  _globals['_SENDBACKREQUEST']._serialized_end=2992
-  _globals['_SENDBACKRESPONSE']._serialized_start=2994
-  _globals['_SENDBACKRESPONSE']._serialized_end=3091
-  _globals['_LOCKQUEUESREQUEST']._serialized_start=3094
-  _globals['_LOCKQUEUESREQUEST']._serialized_end=3245
-  _globals['_LOCKQUEUESRESPONSE']._serialized_start=3248
-  _globals['_LOCKQUEUESRESPONSE']._serialized_end=3423
-  _globals['_COUNTROW']._serialized_start=3426
-  _globals['_COUNTROW']._serialized_end=3646
-  _globals['_REPORTCOUNTSREQUEST']._serialized_start=3649
-  _globals['_REPORTCOUNTSREQUEST']._serialized_end=3821
-  _globals['_REPORTCOUNTSRESPONSE']._serialized_start=3823
-  _globals['_REPORTCOUNTSRESPONSE']._serialized_end=3895
-  _globals['_CONSUMER']._serialized_start=4297
-  _globals['_CONSUMER']._serialized_end=5161
+  _globals['_HELDRUN']._serialized_start=1240
+  _globals['_HELDRUN']._serialized_end=1340
+  _globals['_RECEIVERECORDSRESPONSE']._serialized_start=1343
+  _globals['_RECEIVERECORDSRESPONSE']._serialized_end=1515
+  _globals['_ACKRUN']._serialized_start=1517
+  _globals['_ACKRUN']._serialized_end=1572
+  _globals['_ACKRUNSREQUEST']._serialized_start=1575
+  _globals['_ACKRUNSREQUEST']._serialized_end=1734
+  _globals['_ACKREFUSAL']._serialized_start=1736
+  _globals['_ACKREFUSAL']._serialized_end=1833
+  _globals['_ACKRUNSRESPONSE']._serialized_start=1835
+  _globals['_ACKRUNSRESPONSE']._serialized_end=1951
+  _globals['_ENDPOLLSREQUEST']._serialized_start=1953
+  _globals['_ENDPOLLSREQUEST']._serialized_end=1991
+  _globals['_ENDPOLLSRESPONSE']._serialized_start=1993
+  _globals['_ENDPOLLSRESPONSE']._serialized_end=2061
+  _globals['_JOINREQUEST']._serialized_start=2064
+  _globals['_JOINREQUEST']._serialized_end=2285
+  _globals['_JOINRESPONSE']._serialized_start=2288
+  _globals['_JOINRESPONSE']._serialized_end=2425
+  _globals['_FIXSTARTREQUEST']._serialized_start=2428
+  _globals['_FIXSTARTREQUEST']._serialized_end=2655
+  _globals['_FIXSTARTRESPONSE']._serialized_start=2657
+  _globals['_FIXSTARTRESPONSE']._serialized_end=2725
+  _globals['_SENDBACKREQUEST']._serialized_start=2728
+  _globals['_SENDBACKREQUEST']._serialized_end=3007
+  _globals['_SENDBACKRESPONSE']._serialized_start=3009
+  _globals['_SENDBACKRESPONSE']._serialized_end=3106
+  _globals['_LOCKQUEUESREQUEST']._serialized_start=3109
+  _globals['_LOCKQUEUESREQUEST']._serialized_end=3260
+  _globals['_LOCKQUEUESRESPONSE']._serialized_start=3263
+  _globals['_LOCKQUEUESRESPONSE']._serialized_end=3438
+  _globals['_COUNTROW']._serialized_start=3441
+  _globals['_COUNTROW']._serialized_end=3661
+  _globals['_REPORTCOUNTSREQUEST']._serialized_start=3664
+  _globals['_REPORTCOUNTSREQUEST']._serialized_end=3836
+  _globals['_REPORTCOUNTSRESPONSE']._serialized_start=3838
+  _globals['_REPORTCOUNTSRESPONSE']._serialized_end=3910
+  _globals['_CONSUMER']._serialized_start=4312
+  _globals['_CONSUMER']._serialized_end=5176
 # @@protoc_insertion_point(module_scope)

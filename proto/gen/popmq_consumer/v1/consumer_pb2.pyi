@@ -320,55 +320,68 @@ class PullResponse(_message.Message):
 Global___PullResponse: _TypeAlias = PullResponse  # noqa: Y015
 
 @_typing.final
-class HeldRecord(_message.Message):
+class HeldRun(_message.Message):
+    """Messages that one receive gave of one queue."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
     RECEIPT_HANDLE_FIELD_NUMBER: _builtins.int
-    RECORD_FIELD_NUMBER: _builtins.int
-    DELIVERY_ATTEMPT_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    DELIVERY_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    QUEUE_OFFSETS_FIELD_NUMBER: _builtins.int
     receipt_handle: _builtins.str
-    record: _builtins.bytes
-    """as in the CommitLog, docs/formats.md; checked by the broker"""
-    delivery_attempt: _builtins.int
-    """0: one more than the record's reconsume_times"""
+    """Of the first. Behind it, a blank and the queue offset of another one make the handle of that."""
+    @_builtins.property
+    def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """as in the CommitLog, docs/formats.md; checked by the broker"""
+
+    @_builtins.property
+    def delivery_attempts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """none: one more than each record's reconsume_times"""
+
+    @_builtins.property
+    def queue_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each record"""
+
     def __init__(
         self,
         *,
         receipt_handle: _builtins.str = ...,
-        record: _builtins.bytes = ...,
-        delivery_attempt: _builtins.int = ...,
+        records: _abc.Iterable[_builtins.bytes] | None = ...,
+        delivery_attempts: _abc.Iterable[_builtins.int] | None = ...,
+        queue_offsets: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_attempt", b"delivery_attempt", "receipt_handle", b"receipt_handle", "record", b"record"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_attempts", b"delivery_attempts", "queue_offsets", b"queue_offsets", "receipt_handle", b"receipt_handle", "records", b"records"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___HeldRecord: _TypeAlias = HeldRecord  # noqa: Y015
+Global___HeldRun: _TypeAlias = HeldRun  # noqa: Y015
 
 @_typing.final
 class ReceiveRecordsResponse(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     STATUS_FIELD_NUMBER: _builtins.int
-    MESSAGES_FIELD_NUMBER: _builtins.int
     DELIVERY_TIMESTAMP_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def status(self) -> _definition_pb2.Status: ...
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldRecord]: ...
-    @_builtins.property
     def delivery_timestamp(self) -> _timestamp_pb2.Timestamp: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___HeldRun]: ...
     def __init__(
         self,
         *,
         status: _definition_pb2.Status | None = ...,
-        messages: _abc.Iterable[Global___HeldRecord] | None = ...,
         delivery_timestamp: _timestamp_pb2.Timestamp | None = ...,
+        runs: _abc.Iterable[Global___HeldRun] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["delivery_timestamp", b"delivery_timestamp", "status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_timestamp", b"delivery_timestamp", "messages", b"messages", "status", b"status"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_timestamp", b"delivery_timestamp", "runs", b"runs", "status", b"status"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

@@ -995,6 +995,7 @@ class Pop(_message.Message):
     CLIENT_ID_FIELD_NUMBER: _builtins.int
     ONE_PER_MESSAGE_GROUP_FIELD_NUMBER: _builtins.int
     BYTES_MAX_FIELD_NUMBER: _builtins.int
+    BY_RUNS_FIELD_NUMBER: _builtins.int
     AUTO_RENEW_FIELD_NUMBER: _builtins.int
     NEEDS_START_FIELD_NUMBER: _builtins.int
     POLL_ID_FIELD_NUMBER: _builtins.int
@@ -1013,6 +1014,8 @@ class Pop(_message.Message):
     """of a FIFO group: no two of one message group in a batch"""
     bytes_max: _builtins.int
     """of what it gives, but for the first message; 0: what the broker likes"""
+    by_runs: _builtins.bool
+    """the reply has runs in place of messages"""
     auto_renew: _builtins.bool
     """the client's signs of life renew the leases, for invisible_ms each time"""
     needs_start: _builtins.bool
@@ -1035,6 +1038,7 @@ class Pop(_message.Message):
         client_id: _builtins.str = ...,
         one_per_message_group: _builtins.bool = ...,
         bytes_max: _builtins.int = ...,
+        by_runs: _builtins.bool = ...,
         auto_renew: _builtins.bool = ...,
         needs_start: _builtins.bool = ...,
         poll_id: _builtins.int = ...,
@@ -1042,7 +1046,7 @@ class Pop(_message.Message):
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "auto_renew", b"auto_renew", "batch_size", b"batch_size", "bytes_max", b"bytes_max", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "held_only", b"held_only", "invisible_ms", b"invisible_ms", "needs_start", b"needs_start", "one_per_message_group", b"one_per_message_group", "poll_id", b"poll_id", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["attempt_id", b"attempt_id", "auto_renew", b"auto_renew", "batch_size", b"batch_size", "by_runs", b"by_runs", "bytes_max", b"bytes_max", "client_id", b"client_id", "filter_expression", b"filter_expression", "filter_kind", b"filter_kind", "group", b"group", "held_only", b"held_only", "invisible_ms", b"invisible_ms", "needs_start", b"needs_start", "one_per_message_group", b"one_per_message_group", "poll_id", b"poll_id", "poll_ms", b"poll_ms", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1154,22 +1158,66 @@ class PoppedMessage(_message.Message):
 Global___PoppedMessage: _TypeAlias = PoppedMessage  # noqa: Y015
 
 @_typing.final
-class PopReply(_message.Message):
+class PoppedRun(_message.Message):
+    """What a pop gave of one queue: leases of one checkpoint."""
+
     DESCRIPTOR: _descriptor.Descriptor
 
-    MESSAGES_FIELD_NUMBER: _builtins.int
+    HANDLE_FIELD_NUMBER: _builtins.int
+    RECORDS_FIELD_NUMBER: _builtins.int
+    DELIVERY_ATTEMPTS_FIELD_NUMBER: _builtins.int
+    QUEUE_OFFSETS_FIELD_NUMBER: _builtins.int
+    handle: _builtins.str
+    """of the first; the others' are made of it, popmq_common/records/receipt.py"""
     @_builtins.property
-    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoppedMessage]:
-        """empty: nothing came in time"""
+    def records(self) -> _containers.RepeatedScalarFieldContainer[_builtins.bytes]:
+        """as in PoppedMessage"""
+
+    @_builtins.property
+    def delivery_attempts(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """none: as the records count them"""
+
+    @_builtins.property
+    def queue_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
+        """of each record"""
 
     def __init__(
         self,
         *,
-        messages: _abc.Iterable[Global___PoppedMessage] | None = ...,
+        handle: _builtins.str = ...,
+        records: _abc.Iterable[_builtins.bytes] | None = ...,
+        delivery_attempts: _abc.Iterable[_builtins.int] | None = ...,
+        queue_offsets: _abc.Iterable[_builtins.int] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delivery_attempts", b"delivery_attempts", "handle", b"handle", "queue_offsets", b"queue_offsets", "records", b"records"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___PoppedRun: _TypeAlias = PoppedRun  # noqa: Y015
+
+@_typing.final
+class PopReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    MESSAGES_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def messages(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoppedMessage]:
+        """neither messages nor runs: nothing came in time"""
+
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___PoppedRun]: ...
+    def __init__(
+        self,
+        *,
+        messages: _abc.Iterable[Global___PoppedMessage] | None = ...,
+        runs: _abc.Iterable[Global___PoppedRun] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["messages", b"messages", "runs", b"runs"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 

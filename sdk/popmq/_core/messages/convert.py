@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import repeat
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -14,6 +15,8 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MS = timedelta(milliseconds=1)
+HANDLE_FIELDS = 11
+"""Of one that a server made; who was given a run of messages by one handle adds a queue offset."""
 UNPACKED_BYTES_MAX = 64 * 1024 * 1024
 """Of a compressed body; the servers' limit is 4 MiB by default, packed."""
 
@@ -79,18 +82,22 @@ def incoming(
 
 
 def held(
-    found: consumer.HeldRecord, topic: str, group: str, holder: MessageHolder | None
-) -> ReceivedMessage:
-    """The same of a message that comes as it is stored."""
-    return held_message(
-        found.record,
-        found.receipt_handle,
-        found.delivery_attempt,
-        topic=topic,
-        group=group,
-        holder=holder,
-        unpacked=_unpacked,
-    )
+    run: consumer.HeldRun, topic: str, group: str, holder: MessageHolder | None
+) -> list[ReceivedMessage]:
+    """The same of messages that come as they are stored."""
+    attempts = run.delivery_attempts or repeat(0)
+    return [
+        held_message(
+            record,
+            run.receipt_handle,
+            attempt,
+            topic=topic,
+            group=group,
+            holder=holder,
+            unpacked=_unpacked,
+        )
+        for record, attempt in zip(run.records, attempts, strict=False)
+    ]
 
 
 def _unpacked(body: bytes) -> tuple[bytes, str]:
@@ -120,7 +127,8 @@ def ack_runs(
     messages: Sequence[ReceivedMessage], group: v2.Resource, topic: v2.Resource
 ) -> tuple[consumer.AckRunsRequest, list[tuple[int, int]]] | None:
     """The request, and of each message its run and queue offset. Messages that one receive gave of
-    one queue share a run: of their handles' eleven fields the offsets and the checksum differ.
+    one queue share a run: of their handles' eleven fields the offsets and the checksum differ, or
+    only the offset that is the twelfth.
     None: a handle is another server's."""
     request = consumer.AckRunsRequest(group=group, topic=topic)
     numbers: dict[tuple[str, str], int] = {}
@@ -130,7 +138,11 @@ def ack_runs(
     for message in messages:
         handle = message.receipt_handle
         try:
-            head, text, _, generation, _ = handle.rsplit(" ", 4)
+            if handle.count(" ") == HANDLE_FIELDS:
+                handle, _, text = handle.rpartition(" ")
+                head, generation = handle, ""
+            else:
+                head, text, _, generation, _ = handle.rsplit(" ", 4)
             offset = int(text)
         except ValueError:
             return None

@@ -45,8 +45,10 @@ HIDDEN_NAMES: Final = frozenset(name.encode() for name in _HIDDEN_TEXT.split())
 class HeldMessage(ReceivedMessage):
     """Made by `held_message`, without `__init__`."""
 
-    __slots__ = ("_attempt", "_named", "_record", "_topic_at")
+    __slots__ = ("_attempt", "_named", "_record", "_run", "_topic_at")
     _record: bytes
+    _run: str
+    """The handle of the messages it came with."""
     _topic_at: int
     """Where the body ends, and the topic and properties begin."""
     _attempt: int
@@ -64,7 +66,7 @@ class HeldMessage(ReceivedMessage):
 
 def held_message(
     record: bytes,
-    handle: str,
+    run: str,
     attempt: int,
     *,
     topic: str,
@@ -72,7 +74,8 @@ def held_message(
     holder: MessageHolder | None,
     unpacked: Callable[[bytes], tuple[bytes, str]],
 ) -> HeldMessage:
-    """`attempt`: 0: the record counts it. `unpacked`: a compressed body → it, and what is wrong."""
+    """`run`: the handle of the messages it came with. `attempt`: 0: the record counts it.
+    `unpacked`: a compressed body → it, and what is wrong."""
     (sys_flag,) = _I32.unpack_from(record, _SYS_FLAG)
     body_at = _BODY
     if sys_flag & (_BORN_HOST_V6 | _STORE_HOST_V6):
@@ -87,7 +90,8 @@ def held_message(
     message._record = record
     message._topic_at = topic_at
     message._attempt = attempt
-    begin(message, topic, group, body, body_error, handle)
+    message._run = run
+    begin(message, topic, group, body, body_error)
     message.holder = holder
     if len(body) > LATER_BYTES_MAX:
         for name in _LATER:
@@ -186,5 +190,6 @@ _LATER: Final[dict[str, Callable[[HeldMessage], Any]]] = {
     "store_timestamp_ms": _store_ms,
     "queue_id": lambda message: _I32.unpack_from(message._record, _QUEUE_ID)[0],
     "queue_offset": lambda message: _I64.unpack_from(message._record, _QUEUE_OFFSET)[0],
-    "broker": lambda message: broker_of(message.receipt_handle),
+    "broker": lambda message: broker_of(message._run),
+    "receipt_handle": lambda message: f"{message._run} {message.queue_offset}",
 }

@@ -80,7 +80,8 @@ def lazy_message(
     system = wire.system_properties
     message._wire = wire
     handle = system.receipt_handle
-    begin(message, wire.topic.name, group, body, body_error, handle)
+    begin(message, wire.topic.name, group, body, body_error)
+    message.receipt_handle = handle
     message.message_id = system.message_id
     message.message_group = system.message_group if system.HasField("message_group") else None
     if handle.count(" ") < HANDLE_BLANKS:
@@ -92,15 +93,12 @@ def lazy_message(
     return message
 
 
-def begin(
-    message: ReceivedMessage, topic: str, group: str, body: bytes, body_error: str, handle: str
-) -> None:
+def begin(message: ReceivedMessage, topic: str, group: str, body: bytes, body_error: str) -> None:
     """What is always there, of a message that was made without `__init__`."""
     message.topic = topic
     message.group = group
     message.body = body
     message.body_error = body_error
-    message.receipt_handle = handle
     message.holder = None
     message.held_until_s = 0.0
     message.unanswered_s = None

@@ -8,6 +8,9 @@ Eleven fields, separated by blanks; the first nine are RocketMQ's:
 The checksum (CRC-32, hexadecimal) covers the fields and the group and topic it was given for: a
 handle of another group or topic is found out by the proxy, one whose lease is gone by the broker.
 
+A twelfth field is a queue offset: the handle is that of another message of the same grant. So who
+was given a whole run of messages by one handle can tell of each of them.
+
 Source: RocketMQ ReceiptHandle, ExtraInfoUtil. Differs: generation and checksum.
 """
 
@@ -18,6 +21,7 @@ from zlib import crc32
 from popmq_common.errors import InvalidReceiptHandle
 
 FIELD_COUNT = 11
+"""Of a handle that was given; one of a run has one more."""
 
 
 class Receipt(NamedTuple):
@@ -60,8 +64,22 @@ def encode_all(
     return handles
 
 
+def of_run(handle: str, queue_offset: int) -> str:
+    """The handle of another message of the grant that `handle` is of."""
+    return f"{handle} {queue_offset}"
+
+
+def _given(handle: str) -> str:
+    """Without the field that makes it another message's."""
+    if handle.count(" ") != FIELD_COUNT:
+        return handle
+    given, _, offset = handle.rpartition(" ")
+    return given if offset.isdecimal() else handle
+
+
 def broker_of(handle: str, group: str, topic: str) -> str:
     """Which broker to ask. Raises `InvalidReceiptHandle` saying what is wrong with it."""
+    handle = _given(handle)
     fields = handle.split(" ")
     if len(fields) != FIELD_COUNT:
         raise InvalidReceiptHandle(reason="it is not one of this server's")
@@ -73,10 +91,13 @@ def broker_of(handle: str, group: str, topic: str) -> str:
 
 def decode(handle: str) -> Receipt:
     """A handle whose checksum has been looked at. Raises `InvalidReceiptHandle`."""
+    given = _given(handle)
     try:
-        start, popped, invisible, revive, mark, broker, queue, offset, log, gen, _ = handle.split(
+        start, popped, invisible, revive, mark, broker, queue, offset, log, gen, _ = given.split(
             " "
         )
+        if given is not handle:
+            offset = handle[len(given) + 1 :]
         return Receipt(
             int(start),
             int(popped),
@@ -103,7 +124,11 @@ def runs(handles: Iterable[str]) -> Iterator[tuple[Receipt, list[int]]]:
     first, offsets = "", list[int]()
     for handle in handles:
         try:
-            head, offset, _, generation, _ = handle.rsplit(" ", 4)
+            if handle.count(" ") == FIELD_COUNT:
+                head, _, offset = handle.rpartition(" ")
+                generation = ""
+            else:
+                head, offset, _, generation, _ = handle.rsplit(" ", 4)
             at = int(offset)
         except ValueError:
             raise InvalidReceiptHandle(reason="its fields cannot be read") from None

@@ -169,7 +169,7 @@ async def _by_client(visit: Visit, text: str, groups: list[str], found: SearchFi
 
 def _receipt(text: str) -> receipt.Receipt | None:
     """None: it is no receipt handle."""
-    if text.count(" ") != receipt.FIELD_COUNT - 1:
+    if text.count(" ") not in (receipt.FIELD_COUNT - 1, receipt.FIELD_COUNT):
         return None
     try:
         return receipt.decode(text)

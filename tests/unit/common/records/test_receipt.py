@@ -5,7 +5,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from popmq_common.errors import InvalidReceiptHandle
-from popmq_common.records.receipt import Receipt, broker_of, decode, encode, encode_all, runs
+from popmq_common.records.receipt import (
+    Receipt,
+    broker_of,
+    decode,
+    encode,
+    encode_all,
+    of_run,
+    runs,
+)
 
 NUMBERS = st.integers(-(2**63), 2**63 - 1)
 RECEIPTS = st.builds(
@@ -52,6 +60,16 @@ def test_neighbours_of_one_grant_are_one_run() -> None:
     assert found == [(0, 3, [3, 4, 6]), (1, 3, [3])]
 
 
+@given(RECEIPTS, st.integers(0, 2**63 - 1))
+def test_a_handle_of_a_run_is_another_messages(given_receipt: Receipt, offset: int) -> None:
+    text = of_run(encode(given_receipt, "g", "t"), offset)
+    assert decode(text) == given_receipt._replace(queue_offset=offset)
+    assert broker_of(text, "g", "t") == given_receipt.broker
+    with pytest.raises(InvalidReceiptHandle):
+        broker_of(text, "g", "t2")
+    assert list(runs([text])) == [(decode(text), [offset])]
+
+
 def test_runs_refuse_what_is_no_handle() -> None:
     with pytest.raises(InvalidReceiptHandle):
         list(runs(["0 0 0"]))
@@ -69,7 +87,7 @@ def test_a_changed_handle_is_refused(at: int, char: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "handle", ["", " ", "x", HANDLE + " 1", HANDLE[:-1], "a b c d e f g h i j"]
+    "handle", ["", " ", "x", HANDLE + " x", HANDLE + " 1 2", HANDLE[:-1], "a b c d e f g h i j"]
 )
 def test_nonsense_is_refused(handle: str) -> None:
     with pytest.raises(InvalidReceiptHandle):

@@ -95,7 +95,7 @@ class GroupQueueState:
         each; None: look at them one by one."""
         leases = self.leases
         first = leases.get(queue_offsets[0])
-        if first is None or first.grant.start_offset != ref.start_offset:
+        if first is None:
             return None
         grant = first.grant
         for offset in queue_offsets:
@@ -106,18 +106,18 @@ class GroupQueueState:
         return grant if is_held else None
 
     def judge_one_of(self, ref: Receipt, queue_offset: int, now_ms: int) -> LeaseOutcome:
-        """The same of a message that was handed out by one grant with the one of `ref`."""
+        """The same of a message that was handed out by one grant with the one of `ref`: not by
+        another pop of the same moment, which `start_offset` tells."""
         if ref.pop_time_ms < self.fenced_ms:
             return LeaseOutcome.SUPERSEDED
         lease = self.leases.get(queue_offset)
         if lease is None:
             return self._judge_ended(ref, queue_offset, now_ms)
         grant = lease.grant
-        if queue_offset != ref.queue_offset and grant.start_offset != ref.start_offset:
-            return LeaseOutcome.UNKNOWN  # another pop of the same moment has it
         if ref.generation < grant.generation:
             return LeaseOutcome.SUPERSEDED
-        if ref.generation > grant.generation or ref.pop_time_ms != grant.pop_time_ms:
+        given_by = (grant.generation, grant.pop_time_ms, grant.start_offset)
+        if given_by != (ref.generation, ref.pop_time_ms, ref.start_offset):
             return LeaseOutcome.UNKNOWN
         return (
             LeaseOutcome.DONE

@@ -362,12 +362,29 @@ def reply_of(taken: PoppedMessages, request: link.Pop, broker: str) -> link.PopR
             log_offset=0,
             generation=scan.generation,
         )
-        log_offsets = [entry.log_offset for entry in scan.entries]
-        places = list(zip(scan.offsets, log_offsets, strict=True))
-        handles = receipt.encode_all(first, places, request.group, request.topic)
-        for handle, record in zip(handles, scan.records, strict=True):
-            reply.messages.add(handle=handle, record=record)
-        given = reply.messages[-len(handles) :]
-        for message, attempt in zip(given, scan.attempts, strict=False):  # none: not in order
-            message.delivery_attempt = attempt
+        give = _give_run if request.by_runs else _give_messages
+        give(reply, scan, first, request)
     return reply
+
+
+def _give_run(reply: link.PopReply, scan: QueueScan, first: Receipt, request: link.Pop) -> None:
+    place = first._replace(queue_offset=scan.offsets[0], log_offset=scan.entries[0].log_offset)
+    reply.runs.add(
+        handle=receipt.encode(place, request.group, request.topic),
+        records=scan.records,
+        delivery_attempts=scan.attempts,
+        queue_offsets=scan.offsets,
+    )
+
+
+def _give_messages(
+    reply: link.PopReply, scan: QueueScan, first: Receipt, request: link.Pop
+) -> None:
+    log_offsets = [entry.log_offset for entry in scan.entries]
+    places = list(zip(scan.offsets, log_offsets, strict=True))
+    handles = receipt.encode_all(first, places, request.group, request.topic)
+    for handle, record in zip(handles, scan.records, strict=True):
+        reply.messages.add(handle=handle, record=record)
+    given = reply.messages[-len(handles) :]
+    for message, attempt in zip(given, scan.attempts, strict=False):  # none: not in order
+        message.delivery_attempt = attempt

@@ -134,14 +134,6 @@ class DeliveryEncoder:
         return made
 
 
-def held_record(handle: str, data: bytes, attempt: int) -> bytes:
-    """A `ReceiveRecordsResponse` with the message of the record `data`; see `response`."""
-    tail = b"\x18" + varint(attempt) if attempt else b""
-    head = sized(b"\x0a", handle.encode()) + b"\x12" + varint(len(data))
-    size = varint(len(head) + len(data) + len(tail))
-    return b"".join((b"\x12", size, head, data, tail))
-
-
 def _type(number: int) -> bytes:
     return b"\x30" + bytes((number,))
 

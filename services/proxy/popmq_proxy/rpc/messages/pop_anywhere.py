@@ -21,6 +21,7 @@ from popmq_common.errors import (
     TopicNotFound,
 )
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.messages.popped import by_runs, gave
 from popmq_proxy.core.routing.watched_polls import WatchedPoll
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
@@ -32,7 +33,7 @@ CONNECTIONS_MAX: Final = 3
 
 class PoppedAt(NamedTuple):
     broker: str
-    messages: Sequence[link.PoppedMessage]
+    reply: link.PopReply
 
 
 GiveBack = Callable[[link.Pop, PoppedAt], Awaitable[None]]
@@ -98,19 +99,20 @@ class PopAnywhere:
     ) -> PoppedAt:
         if self._upstream.watches.to_look_at(poll, others):
             pop.poll_ms = 0
-            if messages := await self.pop_at(ctx, home, pop, last=last):
-                return PoppedAt(home, messages)
+            reply = await self.pop_at(ctx, home, pop, last=last)
+            if gave(reply):
+                return PoppedAt(home, reply)
             if found := await self._look(ctx, others, pop, poll):
                 return found
         while True:
             pop.poll_ms = max(0, int((until_s - time.monotonic()) * 1000))
             poll.at = home
             try:
-                messages = await self.pop_at(ctx, home, pop, last=last)
+                reply = await self.pop_at(ctx, home, pop, last=last)
             finally:
                 poll.at = ""
-            if messages or not poll.heard:
-                return PoppedAt(home, messages)
+            if gave(reply) or not poll.heard:
+                return PoppedAt(home, reply)
             if found := await self._look(ctx, others, pop, poll):
                 return found
 
@@ -125,12 +127,12 @@ class PopAnywhere:
             for broker in watches.to_look_at(poll, others):
                 await watches.look(poll, broker)
                 try:
-                    messages = await self.pop_at(ctx, broker, pop, last=False)
+                    reply = await self.pop_at(ctx, broker, pop, last=False)
                 except PopMQError as failed:
                     self._upstream.log.debug("poll.no_look", broker=broker, reason=str(failed))
                     continue
-                if messages:
-                    return PoppedAt(broker, messages)
+                if gave(reply):
+                    return PoppedAt(broker, reply)
                 watches.found_nothing(poll, broker)
             if not poll.heard:
                 return None
@@ -151,7 +153,7 @@ class PopAnywhere:
         taken = [
             PoppedAt(broker, found)
             for broker, found in zip(answering, asked, strict=True)
-            if not isinstance(found, BaseException) and found
+            if not isinstance(found, BaseException) and gave(found)
         ]
         for more in taken[1:]:
             await self._give_back(pop, more)
@@ -159,7 +161,7 @@ class PopAnywhere:
 
     async def pop_at(
         self, ctx: CallContext, broker: str, pop: link.Pop, *, last: bool
-    ) -> Sequence[link.PoppedMessage]:
+    ) -> link.PopReply:
         """A broker that was down when the group was made, or started, is told now."""
         upstream, call = self._upstream, link.Call(pop=pop)
         until_s = time.monotonic() + pop.poll_ms / 1000
@@ -180,4 +182,4 @@ class PopAnywhere:
             brokers = (await upstream.topic_routes(pop.topic, ctx.user)).readable_brokers
             await upstream.starts.fix_at(pop.group, pop.topic, broker, brokers)
             reply = await upstream.call(broker, call, timeout_ms)
-        return reply.pop.messages
+        return by_runs(reply.pop) if pop.by_runs else reply.pop

@@ -23,7 +23,8 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages import convert, validate
 from popmq_proxy.core.messages.convert import duration_ms
-from popmq_proxy.core.messages.delivery import DeliveryEncoder, held_record
+from popmq_proxy.core.messages.delivery import DeliveryEncoder
+from popmq_proxy.core.messages.popped import PoppedHandles, gave, handles_of, held_run
 from popmq_proxy.core.messages.status import ok
 from popmq_proxy.core.routing.round_robin import RoundRobin
 from popmq_proxy.rpc.messages.pop_anywhere import PopAnywhere, PoppedAt
@@ -56,7 +57,7 @@ class Delivery:
     broker: str
     group: str
     topic: str
-    messages: Sequence[link.PoppedMessage]
+    replies: Sequence[link.PopReply]
     fifo: bool = False
 
 
@@ -73,26 +74,35 @@ class ReceiveHandler:
         pop = self._pop_call(ctx, request)
         delivery = await self._pop(ctx, request.message_queue.broker.name, pop)
         encoder = DeliveryEncoder(request.message_queue.topic, pop.invisible_ms)
-        return await self._answer(delivery, encoder.response)
+
+        def responses(given: link.PopReply) -> list[bytes]:
+            return [
+                encoder.response(one.handle, one.record, one.delivery_attempt)
+                for one in given.messages
+            ]
+
+        return await self._answer(delivery, responses)
 
     async def receive_records(
         self, ctx: CallContext, request: service.ReceiveMessageRequest
     ) -> Answer:
         """The same as one response, for our SDK, and of up to `WHOLE_MAX` messages as they are
-        stored."""
+        stored, by runs."""
         pop = self._pop_call(ctx, request)
         delivery = await self._whole(ctx, request, pop)
-        answer = await self._answer(delivery, held_record)
+        answer = await self._answer(delivery, lambda given: list(map(held_run, given.runs)))
         return replace(answer, responses=[b"".join(answer.responses)])
 
     async def _whole(
         self, ctx: CallContext, request: service.ReceiveMessageRequest, pop: link.Pop
     ) -> Delivery:
-        """A pop; and further ones when it was full, of small messages, without an order that a
-        receive whose answer was lost would have to give again."""
+        """A pop by runs; further ones when it was full, of small messages, without an order that
+        a receive whose answer was lost would have to give again."""
+        pop.by_runs = True
         first = await self._pop(ctx, request.message_queue.broker.name, pop)
-        taken_bytes = sum(len(message.record) for message in first.messages)
-        full = len(first.messages) == BATCH_MAX < request.batch_size
+        runs = [run for reply in first.replies for run in reply.runs]
+        taken_bytes = sum(run.ByteSize() for run in runs)
+        full = sum(len(run.records) for run in runs) == BATCH_MAX < request.batch_size
         if first.fifo or not full or taken_bytes > WHOLE_FIRST_BYTES_MAX:
             return first
         return await self._more(ctx, first, pop, request.batch_size)
@@ -125,22 +135,19 @@ class ReceiveHandler:
         return _joined(first, asked)
 
     async def _answer(
-        self, delivery: Delivery, response: Callable[[str, bytes, int], bytes]
+        self, delivery: Delivery, responses_of: Callable[[link.PopReply], list[bytes]]
     ) -> Answer:
-        """`response`: a message's part of it, of its handle, record and attempt."""
-        if not delivery.messages:
+        """`responses_of`: what a client gets of a broker's reply."""
+        if not any(gave(reply) for reply in delivery.replies):
             return Answer(v2.MESSAGE_NOT_FOUND, [NOTHING, self._timestamp()])
         try:
-            handles = [message.handle for message in delivery.messages]
-            messages = [
-                response(handle, m.record, m.delivery_attempt)
-                for handle, m in zip(handles, delivery.messages, strict=True)
-            ]
+            given = [part for reply in delivery.replies for part in responses_of(reply)]
         except BaseException:
             await self._give_back(delivery)
             raise
-        responses = [FOUND, *messages, self._timestamp()]
+        responses = [FOUND, *given, self._timestamp()]
         # Without the delivery: its messages are not held for a client that does not read.
+        handles = handles_of(delivery.replies)
         undo = partial(self._release, delivery.broker, delivery.group, delivery.topic, handles)
         return Answer(v2.OK, responses, undo)
 
@@ -171,11 +178,11 @@ class ReceiveHandler:
             await self._give_back(delivery(taken))
 
         def delivery(taken: PoppedAt) -> Delivery:
-            return Delivery(taken.broker, pop.group, pop.topic, taken.messages, group.fifo)
+            return Delivery(taken.broker, pop.group, pop.topic, [taken.reply], group.fifo)
 
         poll = self._anywhere.pop(ctx, brokers, pop, fifo=group.fifo)
         taken = await while_it_lives(session, poll, pop.attempt_id, unseen)
-        return delivery(taken or PoppedAt(brokers[0], ()))
+        return delivery(taken or PoppedAt(brokers[0], link.PopReply()))
 
     def _pop_call(self, ctx: CallContext, request: service.ReceiveMessageRequest) -> link.Pop:
         topic, group = ctx.stored(request.message_queue.topic), ctx.stored(request.group)
@@ -227,33 +234,28 @@ class ReceiveHandler:
         return sorted(in_turn, key=lambda broker: not self._upstream.brokers.answers(broker))
 
     async def _give_back_taken(self, pop: link.Pop, taken: PoppedAt) -> None:
-        await self._give_back(Delivery(taken.broker, pop.group, pop.topic, taken.messages))
+        await self._give_back(Delivery(taken.broker, pop.group, pop.topic, [taken.reply]))
 
     async def _give_back(self, delivery: Delivery) -> None:
         """The client went before it had them."""
-        handles = [message.handle for message in delivery.messages]
+        handles = handles_of(delivery.replies)
         await self._release(delivery.broker, delivery.group, delivery.topic, handles)
 
-    async def _release(self, broker: str, group: str, topic: str, handles: list[str]) -> None:
+    async def _release(self, broker: str, group: str, topic: str, handles: PoppedHandles) -> None:
         """Visible again at once, uncounted."""
-        release = link.Release(group=group, topic=topic, handles=handles)
+        release = link.Release(group=group, topic=topic, handles=handles.each())
         try:
             await asyncio.shield(self._upstream.call(broker, link.Call(release=release)))
         except PopMQError as failed:  # they come back when their time is over
             self._upstream.log.warning(
-                "release.failed", broker=broker, count=len(handles), reason=str(failed)
+                "release.failed", broker=broker, count=len(release.handles), reason=str(failed)
             )
 
 
-def _joined(
-    first: Delivery, more: Sequence["asyncio.Future[Sequence[link.PoppedMessage]]"]
-) -> Delivery:
+def _joined(first: Delivery, more: Sequence["asyncio.Future[link.PopReply]"]) -> Delivery:
     """With what came of the other pops."""
-    messages = list(first.messages)
-    for one in more:
-        if not one.cancelled() and one.exception() is None:
-            messages += one.result()
-    return replace(first, messages=messages)
+    came = [one.result() for one in more if not one.cancelled() and one.exception() is None]
+    return replace(first, replies=[*first.replies, *came])
 
 
 def filter_of(expression: v2.FilterExpression) -> tuple["link.FilterKind.ValueType", str]:

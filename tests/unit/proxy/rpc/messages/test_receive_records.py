@@ -12,8 +12,10 @@ from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import TooManyInFlight
 from popmq_common.process import logs
 from popmq_common.process.clock import SystemClock
+from popmq_common.records.receipt import of_run
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.config import ProxyConfig
+from popmq_proxy.core.messages.popped import handles_of
 from popmq_proxy.rpc.messages.receive import BATCH_MAX, ReceiveHandler
 from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
 from popmq_proxy.rpc.shared.context import CallContext
@@ -84,8 +86,9 @@ class Brokers:
         await self.may_come.wait()
         self.popped = True
         reply = link.Reply()
-        for i in range(call.pop.batch_size):
-            reply.pop.messages.add(handle=f"{number}-{i}")
+        offsets = range(call.pop.batch_size)
+        assert call.pop.by_runs
+        reply.pop.runs.add(handle=str(number), records=[b""] * len(offsets), queue_offsets=offsets)
         return reply
 
 
@@ -94,7 +97,7 @@ def of(brokers: Brokers) -> ReceiveHandler:
 
 
 def handles(number: int, count: int = BATCH_MAX) -> list[str]:
-    return [f"{number}-{i}" for i in range(count)]
+    return [of_run(str(number), i) for i in range(count)]
 
 
 async def test_what_came_before_the_client_went_is_given_back() -> None:
@@ -134,7 +137,7 @@ async def taken(brokers: Brokers) -> list[str]:
     receive = of(brokers)
     pop = receive._pop_call(CONTEXT, REQUEST)
     delivery = await receive._whole(CONTEXT, REQUEST, pop)
-    return [message.handle for message in delivery.messages]
+    return handles_of(delivery.replies).each()
 
 
 @pytest.mark.parametrize("turns", range(6))
@@ -151,7 +154,7 @@ async def test_a_client_that_goes_when_its_messages_come(turns: int) -> None:
         await asyncio.sleep(0)
     asking.cancel()
     try:
-        seen = [message.handle for message in (await asking).messages]
+        seen = handles_of((await asking).replies).each()
     except asyncio.CancelledError:
         seen = brokers.given_back
     assert seen == (handles(1, 1) if brokers.popped else [])

@@ -19,7 +19,9 @@ from popmq_common.records import receipt
 from popmq_common.records.record import Record, SysFlag, encode
 from popmq_common.units import LogOffset, QueueOffset
 from popmq_consumer.v1 import consumer_pb2 as consumer
-from popmq_proxy.core.messages.delivery import DeliveryEncoder, held_record
+from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.core.messages.delivery import DeliveryEncoder
+from popmq_proxy.core.messages.popped import held_run
 
 TOPIC, GROUP = "orders", "billing"
 RECEIPT = receipt.Receipt(7, 1_700_000_000_000, 60_000, 3, 0, "broker-b", 2, 7, 4711, 1)
@@ -61,9 +63,11 @@ def records(draw: st.DrawFn) -> Record:
 
 def read(data: bytes, attempt: int) -> ReceivedMessage:
     """By the answer that the proxy makes for the SDK."""
-    answer = consumer.ReceiveRecordsResponse.FromString(held_record(HANDLE, data, attempt))
-    (found,) = answer.messages
-    return convert.held(found, TOPIC, GROUP, None)
+    attempts = [attempt] if attempt else []
+    run = link.PoppedRun(handle=HANDLE, records=[data], delivery_attempts=attempts)
+    (found,) = consumer.ReceiveRecordsResponse.FromString(held_run(run)).runs
+    (message,) = convert.held(found, TOPIC, GROUP, None)
+    return message
 
 
 def converted(data: bytes, attempt: int) -> ReceivedMessage:
@@ -77,6 +81,8 @@ def converted(data: bytes, attempt: int) -> ReceivedMessage:
 def test_every_field_is_what_the_public_protocol_gives(record: Record, attempt: int) -> None:
     data = encode(record)
     ours, theirs = read(data, attempt), converted(data, attempt)
+    ours.receipt_handle, offset = ours.receipt_handle.rsplit(" ", 1)
+    assert int(offset) == ours.queue_offset
     for field in fields(ReceivedMessage):
         assert getattr(ours, field.name) == getattr(theirs, field.name), field.name
 
