@@ -19,6 +19,7 @@ import grpc
 
 from apache.rocketmq.v2 import service_pb2_grpc as service_grpc
 from popmq._core.messages import convert
+from popmq._core.messages.held_message import give_handle
 from popmq._core.renewals import Held, LeaseRenewals
 from popmq.connection.connection import DENIED, Connection
 from popmq.connection.endpoints import ServerRotation, channel
@@ -175,7 +176,7 @@ class Leases:
         """In a thread of gRPC's."""
         lost: Kept | None = None
         wrong: Exception | None = None
-        handle = message.receipt_handle
+        handle = ""
         try:
             response = call.result()
             self._connection.check(response.status, RPC)
@@ -188,7 +189,8 @@ class Leases:
                 else:
                     self._servers.failed(address)
         with self._lock:
-            message.receipt_handle = handle
+            if handle:
+                give_handle(message, handle)
             unanswered = isinstance(wrong, grpc.RpcError) or getattr(wrong, "retriable", False)
             message.unanswered_s = held.lease_s if unanswered else None
             self._under_way -= 1

@@ -17,6 +17,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.batch_queue import BatchBounds
 from popmq._core.counts import MessageFate
 from popmq._core.messages import convert
+from popmq._core.messages.held_message import give_handle
 from popmq.connection.batch_retry import ask_each
 from popmq.connection.batcher import Batcher
 from popmq.connection.connection import Connection
@@ -144,7 +145,7 @@ class Settling:
             message.unanswered_s = seconds if failed.retriable else None
             raise
         message.unanswered_s = None
-        message.receipt_handle = response.receipt_handle
+        give_handle(message, response.receipt_handle)
         message.held_until_s = time.monotonic() + seconds
 
     async def _end_lease(self, message: ReceivedMessage) -> None:

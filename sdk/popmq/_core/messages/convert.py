@@ -2,13 +2,12 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import repeat
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq._core.messages import compress, invalid_message
 from popmq._core.messages.encode import TRACEPARENT
-from popmq._core.messages.held_message import held_message
+from popmq._core.messages.held_message import held_messages, run_of
 from popmq._core.messages.lazy_message import lazy_message
 from popmq.message import Message, MessageHolder, ReceivedMessage
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -83,21 +82,9 @@ def incoming(
 
 def held(
     run: consumer.HeldRun, topic: str, group: str, holder: MessageHolder | None
-) -> list[ReceivedMessage]:
+) -> Sequence[ReceivedMessage]:
     """The same of messages that come as they are stored."""
-    attempts = run.delivery_attempts or repeat(0)
-    return [
-        held_message(
-            record,
-            run.receipt_handle,
-            attempt,
-            topic=topic,
-            group=group,
-            holder=holder,
-            unpacked=_unpacked,
-        )
-        for record, attempt in zip(run.records, attempts, strict=False)
-    ]
+    return held_messages(run, topic=topic, group=group, holder=holder, unpacked=_unpacked)
 
 
 def _unpacked(body: bytes) -> tuple[bytes, str]:
@@ -127,27 +114,24 @@ def ack_runs(
     messages: Sequence[ReceivedMessage], group: v2.Resource, topic: v2.Resource
 ) -> tuple[consumer.AckRunsRequest, list[tuple[int, int]]] | None:
     """The request, and of each message its run and queue offset. Messages that one receive gave of
-    one queue share a run: of their handles' eleven fields the offsets and the checksum differ, or
-    only the offset that is the twelfth.
-    None: a handle is another server's."""
+    one queue share a run. None: a handle is another server's."""
     request = consumer.AckRunsRequest(group=group, topic=topic)
-    numbers: dict[tuple[str, str], int] = {}
+    numbers: dict[str, int] = {}
     offsets: list[list[int]] = []
     handles: list[str] = []
     places = []
     for message in messages:
-        handle = message.receipt_handle
-        try:
-            if handle.count(" ") == HANDLE_FIELDS:
-                handle, _, text = handle.rpartition(" ")
-                head, generation = handle, ""
-            else:
-                head, text, _, generation, _ = handle.rsplit(" ", 4)
-            offset = int(text)
-        except ValueError:
-            return None
-        run = numbers.setdefault((head, generation), len(handles))
-        if run == len(handles):
+        key = handle = run_of(message)
+        if handle:
+            offset = message.queue_offset
+        else:
+            try:
+                key, handle, offset = _run_and_offset(message.receipt_handle)
+            except ValueError:
+                return None
+        run = numbers.get(key)
+        if run is None:
+            run = numbers[key] = len(handles)
             handles.append(handle)
             offsets.append([])
         offsets[run].append(offset)
@@ -155,6 +139,18 @@ def ack_runs(
     for handle, own in zip(handles, offsets, strict=True):
         request.runs.add(receipt_handle=handle, queue_offsets=own)
     return request, places
+
+
+def _run_and_offset(handle: str) -> tuple[str, str, int]:
+    """What handles of one run have in common, one of them, and the queue offset of the message. Of
+    eleven fields the offsets and the checksum differ, or only the offset that is the twelfth.
+
+    Raises `ValueError`."""
+    if handle.count(" ") == HANDLE_FIELDS:
+        run, _, text = handle.rpartition(" ")
+        return run, run, int(text)
+    head, text, _, generation, _ = handle.rsplit(" ", 4)
+    return f"{head} {generation}", handle, int(text)
 
 
 def change(

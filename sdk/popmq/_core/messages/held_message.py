@@ -6,18 +6,23 @@ Python calls `__getattr__` for such alone.
 """
 
 from collections.abc import Callable
+from itertools import repeat
 from struct import Struct
 from typing import Any, Final
 
 from popmq._core.messages.lazy_message import LATER_BYTES_MAX, begin, broker_of
 from popmq.message import MessageHolder, ReceivedMessage
+from popmq_consumer.v1 import consumer_pb2 as consumer
 
 _COMPRESSED: Final = 0x1
 _BORN_HOST_V6, _STORE_HOST_V6 = 0x10, 0x20
+_HOSTS_V6 = _BORN_HOST_V6 | _STORE_HOST_V6
 _V6_LONGER: Final = 12
 """Bytes of a host with an IPv6 address beyond those of one with IPv4."""
 _I16, _I32, _I64 = Struct(">h"), Struct(">i"), Struct(">q")
-_MAGIC_END, _QUEUE_ID, _QUEUE_OFFSET, _LOG_OFFSET, _SYS_FLAG, _BORN_MS = 7, 12, 20, 28, 36, 40
+_FLAG_AND_BODY_BYTES = Struct(">i44xi")
+"""From the flag on, with hosts of IPv4."""
+_MAGIC_END, _QUEUE_ID, _LOG_OFFSET, _SYS_FLAG, _BORN_MS = 7, 12, 28, 36, 40
 _BORN_HOST_END, _BODY = 56, 88
 """Where these are, with hosts of IPv4."""
 _LONG_TOPIC: Final = 0xAB
@@ -43,12 +48,12 @@ HIDDEN_NAMES: Final = frozenset(name.encode() for name in _HIDDEN_TEXT.split())
 
 
 class HeldMessage(ReceivedMessage):
-    """Made by `held_message`, without `__init__`."""
+    """Made by `held_messages`, without `__init__`."""
 
     __slots__ = ("_attempt", "_named", "_record", "_run", "_topic_at")
     _record: bytes
     _run: str
-    """The handle of the messages it came with."""
+    """The handle of the messages it came with; empty: a change has given it one of its own."""
     _topic_at: int
     """Where the body ends, and the topic and properties begin."""
     _attempt: int
@@ -64,40 +69,57 @@ class HeldMessage(ReceivedMessage):
         return value
 
 
-def held_message(
-    record: bytes,
-    run: str,
-    attempt: int,
+def held_messages(
+    run: consumer.HeldRun,
     *,
     topic: str,
     group: str,
     holder: MessageHolder | None,
     unpacked: Callable[[bytes], tuple[bytes, str]],
-) -> HeldMessage:
-    """`run`: the handle of the messages it came with. `attempt`: 0: the record counts it.
-    `unpacked`: a compressed body → it, and what is wrong."""
-    (sys_flag,) = _I32.unpack_from(record, _SYS_FLAG)
-    body_at = _BODY
-    if sys_flag & (_BORN_HOST_V6 | _STORE_HOST_V6):
-        body_at += _V6_LONGER * (1 if sys_flag & _BORN_HOST_V6 else 0)
-        body_at += _V6_LONGER * (1 if sys_flag & _STORE_HOST_V6 else 0)
-    (body_bytes,) = _I32.unpack_from(record, body_at - 4)
-    topic_at = body_at + body_bytes
-    body, body_error = record[body_at:topic_at], ""
-    if sys_flag & _COMPRESSED:
-        body, body_error = unpacked(body)
-    message: HeldMessage = object.__new__(HeldMessage)
-    message._record = record
-    message._topic_at = topic_at
-    message._attempt = attempt
-    message._run = run
-    begin(message, topic, group, body, body_error)
-    message.holder = holder
-    if len(body) > LATER_BYTES_MAX:
-        for name in _LATER:
-            getattr(message, name)
-        del message._record, message._named
-    return message
+) -> list[HeldMessage]:
+    """`unpacked`: a compressed body → it, and what is wrong."""
+    handle, found = run.receipt_handle, []
+    attempts = run.delivery_attempts or repeat(0)
+    for record, offset, attempt in zip(run.records, run.queue_offsets, attempts, strict=False):
+        sys_flag, body_bytes = _FLAG_AND_BODY_BYTES.unpack_from(record, _SYS_FLAG)
+        body_at = _BODY
+        if sys_flag & _HOSTS_V6:
+            body_at += _V6_LONGER * (sys_flag & _HOSTS_V6).bit_count()
+            (body_bytes,) = _I32.unpack_from(record, body_at - 4)
+        topic_at = body_at + body_bytes
+        body, body_error = record[body_at:topic_at], ""
+        if sys_flag & _COMPRESSED:
+            body, body_error = unpacked(body)
+        message: HeldMessage = object.__new__(HeldMessage)
+        message._record = record
+        message._topic_at = topic_at
+        message._attempt = attempt
+        message._run = handle
+        message.queue_offset = offset
+        begin(message, topic, group, body, body_error)
+        message.holder = holder
+        if len(body) > LATER_BYTES_MAX:
+            _read_all(message)
+        found.append(message)
+    return found
+
+
+def _read_all(message: HeldMessage) -> None:
+    for name in _LATER:
+        getattr(message, name)
+    del message._record, message._named
+
+
+def give_handle(message: ReceivedMessage, handle: str) -> None:
+    """A change made one for it alone."""
+    message.receipt_handle = handle
+    if isinstance(message, HeldMessage):
+        message._run = ""
+
+
+def run_of(message: ReceivedMessage) -> str:
+    """The handle that it shares with other messages; empty: it has its own."""
+    return message._run if type(message) is HeldMessage else ""
 
 
 def _born_host_end(record: bytes) -> int:
@@ -178,6 +200,7 @@ def _store_ms(message: HeldMessage) -> int:
 
 _LATER: Final[dict[str, Callable[[HeldMessage], Any]]] = {
     "_named": _named,
+    "_run": lambda _: "",  # of one that was made by `dataclasses.replace`
     "message_id": _message_id,
     "message_group": _message_group,
     "tag": _optional(b"TAGS"),
@@ -189,7 +212,6 @@ _LATER: Final[dict[str, Callable[[HeldMessage], Any]]] = {
     "born_timestamp_ms": lambda message: _I64.unpack_from(message._record, _BORN_MS)[0],
     "store_timestamp_ms": _store_ms,
     "queue_id": lambda message: _I32.unpack_from(message._record, _QUEUE_ID)[0],
-    "queue_offset": lambda message: _I64.unpack_from(message._record, _QUEUE_OFFSET)[0],
-    "broker": lambda message: broker_of(message._run),
+    "broker": lambda message: broker_of(message._run or message.receipt_handle),
     "receipt_handle": lambda message: f"{message._run} {message.queue_offset}",
 }

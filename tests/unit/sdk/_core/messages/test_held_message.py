@@ -12,11 +12,11 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq import ReceivedMessage
 from popmq._core.messages import convert
-from popmq._core.messages.held_message import HIDDEN_NAMES, HeldMessage
+from popmq._core.messages.held_message import HIDDEN_NAMES, HeldMessage, give_handle, run_of
 from popmq._core.messages.lazy_message import LATER_BYTES_MAX
 from popmq_common.records import properties as names
 from popmq_common.records import receipt
-from popmq_common.records.record import Record, SysFlag, encode
+from popmq_common.records.record import Record, SysFlag, decode, encode, own_offset
 from popmq_common.units import LogOffset, QueueOffset
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
@@ -64,7 +64,10 @@ def records(draw: st.DrawFn) -> Record:
 def read(data: bytes, attempt: int) -> ReceivedMessage:
     """By the answer that the proxy makes for the SDK."""
     attempts = [attempt] if attempt else []
-    run = link.PoppedRun(handle=HANDLE, records=[data], delivery_attempts=attempts)
+    offset = decode(data, where="", log_offset=own_offset(data)).queue_offset
+    run = link.PoppedRun(
+        handle=HANDLE, records=[data], delivery_attempts=attempts, queue_offsets=[offset]
+    )
     (found,) = consumer.ReceiveRecordsResponse.FromString(held_run(run)).runs
     (message,) = convert.held(found, TOPIC, GROUP, None)
     return message
@@ -115,3 +118,23 @@ def test_one_with_a_large_body_keeps_nothing_else_in_memory(size: int, kept: boo
     assert isinstance(message, HeldMessage)
     assert hasattr(message, "_record") is kept
     assert message.properties == {"a": "1"}
+
+
+def test_a_change_gives_a_message_a_handle_of_its_own() -> None:
+    message = read(record_of(), 0)
+    assert (message.receipt_handle, run_of(message)) == (f"{HANDLE} 7", HANDLE)
+    own = receipt.encode(RECEIPT._replace(broker="broker-c", generation=2), GROUP, TOPIC)
+    give_handle(message, own)
+    assert (message.receipt_handle, run_of(message), message.broker) == (own, "", "broker-c")
+
+
+def test_messages_of_a_run_are_acked_together_however_they_were_copied() -> None:
+    first, second, third = (read(record_of(), 0) for _ in range(3))
+    copied = replace(second, queue_offset=8, receipt_handle=f"{HANDLE} 8")
+    give_handle(third, receipt.encode(RECEIPT._replace(generation=2), GROUP, TOPIC))
+    found = convert.ack_runs([first, copied, third], v2.Resource(), v2.Resource())
+    assert found is not None
+    request, places = found
+    assert places == [(0, 7), (0, 8), (1, 7)]
+    assert [list(run.queue_offsets) for run in request.runs] == [[7, 8], [7]]
+    assert [run.receipt_handle for run in request.runs] == [HANDLE, third.receipt_handle]
