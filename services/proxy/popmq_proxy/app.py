@@ -37,7 +37,7 @@ from popmq_proxy.rpc.methods import Methods, methods
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 DRAIN_S = 5.0
-Ports: TypeAlias = tuple[int, int, Callable[[], int]]
+Ports: TypeAlias = tuple[int, int, Callable[[], int], Callable[[float], str]]
 """Port, TLS port, and what counts connections."""
 
 
@@ -51,6 +51,9 @@ class Proxy:
     inner: "Handlers"
     connection_count: Callable[[], int]
     """Of clients, now."""
+    move_one: Callable[[float], str]
+    """Part with a connection that has this share of the work, or less: its client connects again.
+    The client's address; empty: there is none to part with."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,21 +189,21 @@ async def proxy(
             if config.front is Front.GRPCIO
             else _http2(config, inner, arriving)
         )
-        async with front as (port, tls_port, connection_count):
+        async with front as (port, tls_port, connection_count, move_one):
             log.info("proxy.started", port=port, tls_port=tls_port, metrics_port=inner.metrics_port)
-            yield Proxy(port, tls_port, inner.metrics_port, inner, connection_count)
+            yield Proxy(port, tls_port, inner.metrics_port, inner, connection_count, move_one)
     log.info("proxy.stopped")
 
 
 @asynccontextmanager
 async def _grpcio(config: ProxyConfig, inner: Handlers) -> AsyncIterator[Ports]:
-    """Without a TLS port, that is 0. The library tells nobody how many connections it has."""
+    """Without a TLS port, that is 0. The library tells nobody of its connections."""
     front = GrpcioFront(config, inner.rpcs)
     port, tls_port = front.bind(front_tls.credentials(config, inner.upstream.log))
     inner.upstream.port = port
     await front.start()
     try:
-        yield port, tls_port, lambda: 0
+        yield port, tls_port, lambda: 0, lambda _: ""
     finally:
         inner.drain()
         await front.stop(DRAIN_S)
@@ -216,6 +219,14 @@ async def _http2(
     inner.metrics.show(m.CONNECTIONS, lambda: {(): front.connection_count})
     inner.metrics.show(m.ARRIVING, lambda: {(): front.arriving_count})
     inner.metrics.show(m.UNREAD_BYTES, lambda: {(): app.budgets.answer_buffer.taken})
+
+    def move_one(share: float) -> str:
+        peer = front.move_one(share)
+        if peer is None:
+            return ""
+        inner.upstream.sessions.end_streams_from(f"{peer[0]}:{peer[1]}")
+        return peer[0]
+
     try:
         if arriving is not None:
             front.take_from(arriving)
@@ -226,7 +237,7 @@ async def _http2(
         if config.tls_port not in (0, port):
             tls_port = config.tls_port if arriving else front.bind(config.host, config.tls_port)
         front.start()
-        yield port, tls_port, lambda: front.connection_count
+        yield port, tls_port, lambda: front.connection_count, move_one
     finally:
         inner.drain()
         await front.stop(DRAIN_S)

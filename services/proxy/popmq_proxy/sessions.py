@@ -25,6 +25,8 @@ class Session:
     polls: "dict[asyncio.Task[Any], str]" = field(default_factory=dict)
     """Open long polls → the attempt id of their receive; empty: it has none."""
     stream: "Answers | None" = None
+    peer: str = ""
+    """From where the stream comes, as `CallContext.peer` says it."""
     renews: bool = False
     """Brokers renew leases of it: it must be told of."""
 
@@ -96,6 +98,12 @@ class Sessions:
         if not subscription.HasField("long_polling_timeout"):
             return None
         return max(0, duration_ms(subscription.long_polling_timeout))
+
+    def end_streams_from(self, peer: str) -> None:
+        """Their clients open them again, over another connection."""
+        for session in self._sessions.values():
+            if session.stream is not None and session.peer == peer:
+                end_stream(session.stream)
 
     def end_all(self) -> None:
         """The proxy stops: open polls and streams end."""

@@ -28,6 +28,7 @@ from popmq_nameserver.core.route_table import RouteTable
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_proxy.front.http2.server import ACCEPT_PAUSE_S, Port
 from popmq_standalone.app import Standalone
+from popmq_standalone.cores.balance import RULES, BalanceRules
 from popmq_standalone.cores.figures import one_page
 from popmq_standalone.cores.shards import Shard
 from popmq_standalone.cores.worker import WorkerTask
@@ -89,6 +90,7 @@ async def on_cores(
     *,
     metrics_port: int = 0,
     log_level: str = "info",
+    rules: BalanceRules = RULES,
 ) -> AsyncIterator[Standalone]:
     """Serve until the context is left. Raises `ConfigError`, and `RuntimeError` for a port that is
     taken and a shard that cannot start."""
@@ -109,6 +111,7 @@ async def on_cores(
         await workers.spread_topics()
         listeners.listen()
         await stack.enter_async_context(_running(listeners.run(workers), log))
+        await stack.enter_async_context(_running(workers.balance(rules), log))
         if metrics_port:
             await stack.enter_async_context(
                 _figures(workers, broker_config, proxy_config.host, metrics_port)

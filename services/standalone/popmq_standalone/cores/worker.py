@@ -9,6 +9,7 @@ import pickle
 import signal
 import socket
 import sys
+import time
 from dataclasses import dataclass
 from typing import Final
 
@@ -29,6 +30,7 @@ from popmq_proxy.app import Proxy, proxy
 from popmq_proxy.clients.joined_brokers import OwnBroker
 from popmq_proxy.clients.local_brokers import LocalBroker
 from popmq_proxy.config import ProxyConfig
+from popmq_standalone.cores.balance import LOOK_S
 from popmq_standalone.cores.channel import Channel, HandedOver
 
 TELL_S: Final = 0.2
@@ -108,6 +110,8 @@ class Worker:
             match told["do"]:
                 case "figures":
                     self._control.say(figures=generate_latest(figures).decode())
+                case "move":
+                    self._control.say(move=front.move_one(told["share"]))
                 case "spread":
                     self._control.say(spread=await _spread(front))
                 case "drain":
@@ -115,12 +119,17 @@ class Worker:
 
     async def _tell(self, front: Proxy) -> None:
         before = None
+        looked_s, used_s = time.monotonic(), time.thread_time()
         while True:
             now = front.connection_count(), self._handed.taken
             if now != before:
                 self._control.say(open=now[0], taken=now[1])
                 before = now
             await asyncio.sleep(TELL_S)
+            passed_s = time.monotonic() - looked_s
+            if passed_s >= LOOK_S:  # this thread has the event loop: what it used is what it lacks
+                self._control.say(busy=round((time.thread_time() - used_s) / passed_s, 2))
+                looked_s, used_s = time.monotonic(), time.thread_time()
 
 
 async def _spread(front: Proxy) -> dict[str, int | str]:

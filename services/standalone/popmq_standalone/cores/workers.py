@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
@@ -13,6 +14,7 @@ from typing import Any, Final
 
 from popmq_broker.app import exit_on_error
 from popmq_common.process.logs import Log
+from popmq_standalone.cores.balance import LOOK_S, Balance, BalanceRules, Parting, Returning
 from popmq_standalone.cores.channel import Channel, hand_over
 from popmq_standalone.cores.shards import Shard
 from popmq_standalone.cores.worker import WorkerTask
@@ -24,6 +26,7 @@ DRAIN_S_MAX: Final = 15.0
 END_S_MAX: Final = 60.0
 """A worker that has not stopped by then is killed; what it answered OK is on disk."""
 FIGURES_S_MAX: Final = 5.0
+MOVE_S_MAX: Final = 5.0
 FULL_S: Final = 0.02
 """Between tries to hand over a connection while no worker takes any."""
 MakeTask = Callable[[Shard, int, int], WorkerTask]
@@ -48,6 +51,8 @@ class RunningWorker:
         self.gone = asyncio.Event()
         self.failed = ""
         self.handed = 0
+        self.busy = 0.0
+        """Part of a core that its event loop used lately."""
         self._open = 0
         self._taken = 0
         self._asked: dict[str, asyncio.Future[Any]] = {}
@@ -65,6 +70,7 @@ class RunningWorker:
         while (told := await self.control.next()) is not None:
             self.failed = told.get("failed", self.failed)
             self._open, self._taken = told.get("open", self._open), told.get("taken", self._taken)
+            self.busy = told.get("busy", self.busy)
             for name, happened in (("ready", self.ready), ("drained", self.drained)):
                 if name in told:
                     happened.set()
@@ -77,13 +83,13 @@ class RunningWorker:
         self.connections.close()
         self.control.close()
 
-    async def ask(self, what: str, seconds_max: float) -> Any:
+    async def ask(self, what: str, seconds_max: float, **fields: Any) -> Any:
         """Its answer, for all who ask the same at a time. Raises `TimeoutError`, also when it ends
         before."""
         answer = self._asked.get(what)
         if answer is None:
             answer = self._asked[what] = asyncio.get_running_loop().create_future()
-            self.control.say(do=what)
+            self.control.say(do=what, **fields)
         await asyncio.wait([answer], timeout=seconds_max)
         if not answer.done() or answer.cancelled():
             self._asked.pop(what, None)
@@ -108,6 +114,7 @@ class Workers:
         self._running: dict[Shard, RunningWorker] = {}
         self._keeping: list[asyncio.Task[None]] = []
         self._stopping = False
+        self._returning = Returning()
 
     async def start(self) -> None:
         """All serve. Raises `StartFailed` when one cannot; then all are stopped."""
@@ -169,13 +176,38 @@ class Workers:
         ]
 
     async def hand(self, connection: socket.socket) -> None:
-        """To the one with the fewest, of shards that take messages if there are any."""
+        """To the one with the fewest, of shards that take messages if there are any; of a client
+        with which a busy worker has parted, to the one that had least to do."""
+        wanted = self._returning.worker_for(_address(connection), time.monotonic())
         while True:
-            serving = self.serving()
-            for _, worker in sorted(serving, key=_turn):
+            order = sorted(self.serving(), key=_turn)
+            for _, worker in sorted(order, key=lambda one: one[0].number != wanted):
                 if worker.hand(connection):
                     return
             await asyncio.sleep(FULL_S)
+
+    async def balance(self, rules: BalanceRules) -> None:
+        """A worker that stays busy while another is not parts with some of its work; for ever."""
+        balance = Balance(rules)
+        while True:
+            await asyncio.sleep(LOOK_S)
+            serving = {shard.number: (shard, worker) for shard, worker in self.serving()}
+            parting = balance.look(
+                {number: worker.busy for number, (_, worker) in serving.items()},
+                {number: not shard.drains for number, (shard, _) in serving.items()},
+            )
+            if parting is not None:
+                await self._move(serving[parting.busiest], parting)
+
+    async def _move(self, busiest: tuple[Shard, RunningWorker], parting: Parting) -> None:
+        shard, worker = busiest
+        try:
+            client = await worker.ask("move", MOVE_S_MAX, share=parting.share)
+        except TimeoutError:
+            return
+        if client:
+            self._returning.expect(client, parting.idlest, time.monotonic())
+            self._log.info("connection.moved", shard=shard.broker, client=client, busy=worker.busy)
 
     async def spread_topics(self) -> None:
         """Existing topics are made at shards that lack them."""
@@ -217,6 +249,13 @@ class Workers:
                 self._log.error("worker.killed", shard=shard.broker, seconds=END_S_MAX)
                 worker.process.kill()
                 await worker.gone.wait()
+
+
+def _address(connection: socket.socket) -> str:
+    try:
+        return str(connection.getpeername()[0])
+    except OSError:  # the client has gone since
+        return ""
 
 
 def _turn(one: tuple[Shard, RunningWorker]) -> tuple[bool, int, int]:

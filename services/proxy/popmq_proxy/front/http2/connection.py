@@ -177,6 +177,11 @@ class Http2Connection(asyncio.Protocol):
         """Nothing came, or no answer to a ping, or the server stops."""
         self.transport.abort()
 
+    def lately_s(self, now_s: float) -> float:
+        """How much time it took of each second; 0 of one that begins or ends."""
+        serves = self._greeted and not self._draining and not self._closing
+        return self._worker.use.lately_s(now_s) if serves else 0.0
+
     def drain(self) -> None:
         """No new streams from now on; those under way may finish."""
         if not self._draining:
@@ -360,7 +365,7 @@ class Http2Connection(asyncio.Protocol):
         if flags & wire.HAS_PRIORITY:
             wire.check_priority(stream_id, payload[1 if flags & wire.PADDED else 0 :])
         if flags & wire.END_HEADERS:
-            self._on_block(flags, stream_id, block)
+            self.streams.on_block(flags, stream_id, block)
         else:
             self._expects = wire.CONTINUATION
             self._block = stream_id, flags, bytearray(block)
@@ -375,10 +380,7 @@ class Http2Connection(asyncio.Protocol):
             raise ConnectionBroken(Error.ENHANCE_YOUR_CALM, "headers that do not end")
         if flags & wire.END_HEADERS:
             self._expects, self._block = NOTHING, None
-            self._on_block(first_flags, stream_id, bytes(block))
-
-    def _on_block(self, flags: int, stream_id: int, block: bytes) -> None:
-        self.streams.on_block(flags, stream_id, block)
+            self.streams.on_block(first_flags, stream_id, bytes(block))
 
     def _on_goaway(self, _: int, stream_id: int, payload: bytes) -> None:
         """The client opens no more streams."""

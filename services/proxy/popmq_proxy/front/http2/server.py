@@ -14,6 +14,7 @@ from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.http2.budgets.deadlines import TICK_S
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.connection import Http2Connection
+from popmq_proxy.front.http2.moving import connection_to_move
 from popmq_proxy.front.http2.open_streams import App
 from popmq_proxy.front.http2.shared import Address, Shared
 
@@ -207,6 +208,17 @@ class Http2Server:
             loop.remove_reader(accepted)
         found = accepted.recv(1, socket.MSG_PEEK)
         return found[0] if found else None
+
+    def move_one(self, share: float) -> tuple[str, int] | None:
+        """Part with a connection that has about this share of all work, or less: it takes no new
+        calls, and ends with those under way. Returns its peer; None: there is none to part with."""
+        now_s = asyncio.get_running_loop().time()
+        lately_s = {one: one.lately_s(now_s) for one in self._connections}
+        chosen = connection_to_move(lately_s, share)
+        if chosen is None:
+            return None
+        chosen.drain()
+        return chosen.peer
 
     async def stop(self, grace_s: float) -> None:
         """No new connections; RPCs under way may finish within the time."""

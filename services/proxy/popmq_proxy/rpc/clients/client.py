@@ -61,7 +61,7 @@ class ClientHandler:
         """
         session = self._seen(ctx)
         answers: Answers = asyncio.Queue(COMMANDS_MAX)
-        session.stream = answers
+        session.stream, session.peer = answers, ctx.peer
         reading = asyncio.ensure_future(self._read(ctx, commands, answers))
         try:
             while (answer := await answers.get()) is not None:
