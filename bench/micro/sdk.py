@@ -31,14 +31,14 @@ class Sdk:
         return await self._work(self._client, count) / count * 1e6
 
 
-class Spent:
+class CpuSpent:
     cpu_s = 0.0
 
 
 @contextmanager
-def measured() -> Iterator[Spent]:
+def measured() -> Iterator[CpuSpent]:
     """The CPU time of what happens meanwhile; its bytecodes can be counted too, but for threads."""
-    spent = Spent()
+    spent = CpuSpent()
     mark()
     began_s = time.process_time()
     yield spent

@@ -2,30 +2,30 @@
 
 import pytest
 
-from popmq_standalone.cores.balance import RETURN_S, Balance, BalanceRules, Parting, Returning
+from popmq_standalone.cores.balance import RETURN_S, BalanceRules, Parting, Returning, WorkerBalance
 
 RULES = BalanceRules(busy=0.8, gap=0.4, looks=3, rest_looks=4)
 ALL = {0: True, 1: True, 2: True}
 
 
-def looks(balance: Balance, count: int, *busy: float) -> list[Parting | None]:
+def looks(balance: WorkerBalance, count: int, *busy: float) -> list[Parting | None]:
     return [balance.look(dict(enumerate(busy)), ALL) for _ in range(count)]
 
 
 def test_a_worker_that_stays_busy_while_another_is_idle_parts_with_some_of_its_work() -> None:
-    found = looks(Balance(RULES), 3, 0.2, 1.0, 0.4)
+    found = looks(WorkerBalance(RULES), 3, 0.2, 1.0, 0.4)
     assert found == [None, None, Parting(1, 0, 0.4)]
 
 
 def test_one_that_is_busy_for_a_moment_keeps_all() -> None:
-    balance = Balance(RULES)
+    balance = WorkerBalance(RULES)
     assert looks(balance, 2, 0.2, 1.0) == [None, None]
     assert looks(balance, 1, 0.2, 0.3) == [None]
     assert looks(balance, 2, 0.2, 1.0) == [None, None]
 
 
 def test_another_one_that_is_busy_now_counts_anew() -> None:
-    balance = Balance(RULES)
+    balance = WorkerBalance(RULES)
     assert looks(balance, 2, 0.2, 1.0) == [None, None]
     assert looks(balance, 2, 1.0, 0.2) == [None, None]
     assert looks(balance, 1, 1.0, 0.2) == [Parting(0, 1, 0.4)]
@@ -35,16 +35,16 @@ def test_another_one_that_is_busy_now_counts_anew() -> None:
 def test_nothing_happens_when_all_are_busy_or_none_is_or_there_is_no_other(
     busy: tuple[float, ...],
 ) -> None:
-    assert looks(Balance(RULES), 9, *busy) == [None] * 9
+    assert looks(WorkerBalance(RULES), 9, *busy) == [None] * 9
 
 
 def test_after_a_parting_the_figures_are_left_to_settle() -> None:
-    found = looks(Balance(RULES), 10, 0.0, 1.0)
+    found = looks(WorkerBalance(RULES), 10, 0.0, 1.0)
     assert [number for number, one in enumerate(found) if one] == [2, 9]
 
 
 def test_a_worker_that_drains_is_relieved_and_relieves_nobody() -> None:
-    balance = Balance(RULES)
+    balance = WorkerBalance(RULES)
     takes = {0: False, 1: True}
     assert [balance.look({0: 0.0, 1: 1.0}, takes) for _ in range(9)] == [None] * 9
     found = [balance.look({0: 1.0, 1: 0.0}, takes) for _ in range(3)]

@@ -38,7 +38,7 @@ class Parting(NamedTuple):
     """Of what the busiest has to do: with that much less both would have the same."""
 
 
-class Balance:
+class WorkerBalance:
     """Told at each look how busy the workers are; workers by number."""
 
     def __init__(self, rules: BalanceRules) -> None:

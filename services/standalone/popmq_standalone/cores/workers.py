@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from popmq_broker.app import exit_on_error
 from popmq_common.process.logs import Log
-from popmq_standalone.cores.balance import LOOK_S, Balance, BalanceRules, Parting, Returning
+from popmq_standalone.cores.balance import LOOK_S, BalanceRules, Parting, Returning, WorkerBalance
 from popmq_standalone.cores.channel import Channel, hand_over
 from popmq_standalone.cores.shards import Shard
 from popmq_standalone.cores.worker import WorkerTask
@@ -188,7 +188,7 @@ class Workers:
 
     async def balance(self, rules: BalanceRules) -> None:
         """A worker that stays busy while another is not parts with some of its work; for ever."""
-        balance = Balance(rules)
+        balance = WorkerBalance(rules)
         while True:
             await asyncio.sleep(LOOK_S)
             serving = {shard.number: (shard, worker) for shard, worker in self.serving()}
