@@ -55,14 +55,19 @@ class BatchQueue(Generic[T]):
         full = len(items) >= bounds.items_max or self._bytes >= bounds.bytes_max
         if self.under_way and not full and now_s < items[0][2] + bounds.linger_s:
             return []
-        batch: list[T] = []
+        self.under_way += 1
+        if len(items) <= bounds.items_max and self._bytes <= bounds.bytes_max:
+            batch = [item for item, _, _ in items]
+            items.clear()
+            self._bytes = 0
+            return batch
+        batch = []
         bytes_left = bounds.bytes_max
         while items and len(batch) < bounds.items_max and (items[0][1] <= bytes_left or not batch):
             item, size_bytes, _ = items.popleft()
             batch.append(item)
             bytes_left -= size_bytes
             self._bytes -= size_bytes
-        self.under_way += 1
         return batch
 
     def due_s(self) -> float | None:

@@ -76,9 +76,15 @@ class LeaseRenewals(Generic[K]):
         self._take_out(key, term)
         return isinstance(term, Held) and term.under_way
 
-    def is_under_way(self, key: K) -> bool:
+    def end_now(self, key: K) -> bool:
+        """The same, unless a renewal is under way: then nothing changes, and it is False."""
         term = self._held.get(key)
-        return isinstance(term, Held) and term.under_way
+        if term is not None:
+            if isinstance(term, Held) and term.under_way:
+                return False
+            del self._held[key]
+            self._take_out(key, term)
+        return True
 
     def holds(self, key: K) -> bool:
         return key in self._held

@@ -95,9 +95,8 @@ class Leases:
         and nothing has changed; `end` waits for it."""
         key = id(message)
         with self._lock:
-            if self._renewals.is_under_way(key):
+            if not self._renewals.end_now(key):
                 return False
-            self._renewals.end(key)
             self._kept.pop(key, None)
             return True
 

@@ -96,6 +96,8 @@ def held_messages(
         message._attempt = attempt
         message._run = handle
         message.queue_offset = offset
+        if record.find(_GROUP_BEGINS, topic_at) < 0:  # asked for of every message, and few have one
+            message.message_group = None
         begin(message, topic, group, body, body_error)
         message.holder = holder
         if len(body) > LATER_BYTES_MAX:
@@ -159,14 +161,6 @@ def _optional(name: bytes) -> Callable[[HeldMessage], Any]:
     return read
 
 
-def _message_group(message: HeldMessage) -> str | None:
-    """Asked for of every message, and few have one."""
-    if message._record.find(_GROUP_BEGINS, message._topic_at) < 0:
-        return None
-    value = message._named.get(_GROUP)
-    return None if value is None else _text(value)
-
-
 def _message_id(message: HeldMessage) -> str:
     """RocketMQ's for one without: store host and log offset in hexadecimal."""
     given = message._named.get(b"UNIQ_KEY")
@@ -202,7 +196,7 @@ _LATER: Final[dict[str, Callable[[HeldMessage], Any]]] = {
     "_named": _named,
     "_run": lambda _: "",  # of one that was made by `dataclasses.replace`
     "message_id": _message_id,
-    "message_group": _message_group,
+    "message_group": _optional(_GROUP),
     "tag": _optional(b"TAGS"),
     "keys": lambda message: tuple(map(_text, message._named.get(b"KEYS", b"").split())),
     "properties": _properties,

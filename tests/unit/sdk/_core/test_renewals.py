@@ -87,3 +87,12 @@ def test_leases_of_all_lengths_are_due_in_time() -> None:
     it.hold("long", 3.0, 4.0, 600.0)  # extended
     assert it.next_s() == 5.0
     assert keys(it, 5.0) == (["long"], [])
+
+
+def test_a_lease_ends_now_unless_its_renewal_is_under_way() -> None:
+    it = held("a", "b")
+    assert it.end_now("a")
+    assert keys(it, 5.0) == (["b"], [])
+    assert not it.end_now("b")
+    assert it.holds("b")
+    assert it.end_now("never held")
