@@ -61,6 +61,6 @@ _lease: Final = cast(Callable[[tuple[Any, ...]], Lease], partial(tuple.__new__, 
 def leases_of(
     grant: Grant, queue_offsets: Iterable[int], entries: Sequence[QueueEntry]
 ) -> dict[int, Lease]:
-    """By queue offset; a fourth of the time that one `Lease` after the other takes."""
+    """By queue offset; without a step of Python for each."""
     places = zip(repeat(grant), map(_LOG_OFFSET, entries), map(_SIZE_BYTES, entries), strict=False)
     return dict(zip(queue_offsets, map(_lease, places), strict=True))

@@ -57,21 +57,32 @@ def decode_at(slots: bytes | bytearray, at: int) -> QueueEntry | None:
 
 def decode_all(slots: bytes) -> list[QueueEntry]:
     """Consecutive slots; stops before the first that was never written."""
-    assert len(slots) % ENTRY_BYTES == 0
-    entries = list(map(_entry, _LAYOUT.iter_unpack(slots)))
-    if entries and (min(map(_SIZE_BYTES, entries)) <= 0 or min(entries)[0] < 0):
-        written = [entry.size_bytes > 0 and entry.log_offset >= 0 for entry in entries]
-        del entries[written.index(False) :]
+    entries = _decoded(slots)
+    if not _all_written(entries):
+        del entries[list(map(_is_written, entries)).index(False) :]
     return entries
 
 
 def decode_each(slots: bytes) -> list[QueueEntry]:
     """Consecutive slots that all were written; `DAMAGED` for what cannot have been."""
-    found = decode_all(slots)
-    while len(found) < len(slots) // ENTRY_BYTES:
-        found.append(DAMAGED)
-        found += decode_all(slots[len(found) * ENTRY_BYTES :])
-    return found
+    entries = _decoded(slots)
+    if _all_written(entries):
+        return entries
+    return [entry if _is_written(entry) else DAMAGED for entry in entries]
+
+
+def _decoded(slots: bytes) -> list[QueueEntry]:
+    assert len(slots) % ENTRY_BYTES == 0
+    return list(map(_entry, _LAYOUT.iter_unpack(slots)))
+
+
+def _all_written(entries: list[QueueEntry]) -> bool:
+    """Without a step of Python for each of them."""
+    return not entries or (min(map(_SIZE_BYTES, entries)) > 0 and min(entries)[0] >= 0)
+
+
+def _is_written(entry: QueueEntry) -> bool:
+    return entry.size_bytes > 0 and entry.log_offset >= 0
 
 
 @lru_cache(maxsize=4096)
