@@ -14,6 +14,7 @@ from popmq_common.metrics.metric import by_name
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.process.sockets import Arriving
 from popmq_common.tls.service_ends import listening_context
 from popmq_common.tls.settings import metrics_files, nameserver_files
 from popmq_proxy import metric_table as m
@@ -27,7 +28,7 @@ from popmq_proxy.front import tls as front_tls
 from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.grpcio import GrpcioFront
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
-from popmq_proxy.front.http2.server import Arriving, Http2Server
+from popmq_proxy.front.http2.server import Http2Server
 from popmq_proxy.front.request_handler import RequestHandler
 from popmq_proxy.front.rpcs import Rpc, rpcs
 from popmq_proxy.metrics import ProxyMetrics

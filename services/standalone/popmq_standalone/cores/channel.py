@@ -22,6 +22,7 @@ import socket
 from errno import EMFILE
 from typing import Any, Final
 
+from popmq_common.process.sockets import readable
 from popmq_common.units import MiB
 
 LINE_BYTES_MAX: Final = 64 * MiB
@@ -73,15 +74,14 @@ class HandedOver:
     async def next(self) -> tuple[socket.socket, Any]:
         """A client's connection and its address; never when the supervisor is gone. Raises
         `OSError` when this process may not open one more; that connection is closed."""
-        loop = asyncio.get_running_loop()
         while True:
             try:
                 data, descriptors, _, _ = socket.recv_fds(self._channel, 1, 1)
             except BlockingIOError:
-                await _readable(loop, self._channel)
+                await readable(self._channel)
                 continue
             if not data:
-                await loop.create_future()
+                await asyncio.get_running_loop().create_future()
             self.taken += 1
             if not descriptors:
                 raise OSError(EMFILE, os.strerror(EMFILE))
@@ -90,17 +90,3 @@ class HandedOver:
                 return accepted, accepted.getpeername()
             except OSError:  # the client has gone since
                 accepted.close()
-
-
-async def _readable(loop: asyncio.AbstractEventLoop, channel: socket.socket) -> None:
-    ready: asyncio.Future[None] = loop.create_future()
-
-    def can_read() -> None:
-        if not ready.done():
-            ready.set_result(None)
-
-    loop.add_reader(channel, can_read)
-    try:
-        await ready
-    finally:
-        loop.remove_reader(channel)

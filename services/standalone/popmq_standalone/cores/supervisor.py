@@ -20,13 +20,14 @@ from popmq_common.metrics.metrics_http import REQUEST_S, SCRAPE_S_MAX, Pages
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
+from popmq_common.process.sockets import connections
 from popmq_common.tls.service_ends import listening_context
 from popmq_common.tls.settings import metrics_files
 from popmq_nameserver.app import nameserver
 from popmq_nameserver.config import NameserverConfig
 from popmq_nameserver.core.route_table import RouteTable
 from popmq_proxy.config import Front, ProxyConfig
-from popmq_proxy.front.http2.server import ACCEPT_PAUSE_S, Port
+from popmq_proxy.front.http2.server import Port
 from popmq_standalone.app import Standalone
 from popmq_standalone.cores.balance import RULES, BalanceRules
 from popmq_standalone.cores.figures import one_page
@@ -66,13 +67,7 @@ class Listeners:
 
     async def _accept(self, one: socket.socket, workers: Workers) -> None:
         loop = asyncio.get_running_loop()
-        while True:
-            try:
-                accepted, _ = await loop.sock_accept(one)
-            except OSError as failed:
-                self._log.warning("accept.failed", reason=str(failed))
-                await asyncio.sleep(ACCEPT_PAUSE_S)
-                continue
+        async for accepted, _ in connections(lambda: loop.sock_accept(one), self._log):
             with accepted:
                 await workers.hand(accepted)
 

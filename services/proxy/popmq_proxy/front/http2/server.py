@@ -3,12 +3,13 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from typing import Any, Final, TypeAlias
+from typing import Final
 
 from popmq_common.process.logs import Log
 from popmq_common.process.memory import Peak, give_back
+from popmq_common.process.sockets import Arriving, connections, readable
 from popmq_common.tls.handshakes import failure_text
 from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.http2.budgets.deadlines import TICK_S
@@ -26,13 +27,6 @@ AGAIN_TICKS: Final = 20
 """After a peak memory is given back once more: what it left to the broker has been done then."""
 SHUTDOWN_S: Final = 1.0
 """How long a client with TLS may take to answer our farewell."""
-ACCEPT_PAUSE_S: Final = 0.1
-"""After an accept that failed: no descriptors are left, perhaps."""
-
-
-Arriving: TypeAlias = Callable[[], Awaitable[tuple[socket.socket, Any]]]
-"""The next connection and its peer's address, (host, port, …). After an `OSError` it is asked
-again."""
 
 
 class _Refused(Exception):
@@ -136,13 +130,7 @@ class Http2Server:
                 give_back()
 
     async def _accept(self, source: Arriving) -> None:
-        while True:
-            try:
-                accepted, peer = await source()
-            except OSError as failed:
-                self._log.warning("accept.failed", reason=str(failed))
-                await asyncio.sleep(ACCEPT_PAUSE_S)
-                continue
+        async for accepted, peer in connections(source, self._log):
             address = self._shared.join(peer[0])
             if address is None:
                 accepted.close()
@@ -160,7 +148,7 @@ class Http2Server:
         try:
             accepted.setblocking(False)
             accepted.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            first = await self._first_byte(loop, accepted)
+            first = await self._first_byte(accepted)
             context = self._tls if first == TLS_HANDSHAKE else None
             if first is None or (first == TLS_HANDSHAKE and context is None):
                 raise ConnectionAbortedError
@@ -190,22 +178,10 @@ class Http2Server:
         if not self._connections:
             self._none_left.set()
 
-    async def _first_byte(
-        self, loop: asyncio.AbstractEventLoop, accepted: socket.socket
-    ) -> int | None:
+    async def _first_byte(self, accepted: socket.socket) -> int | None:
         """Left where it is. None: the client is gone. Raises `TimeoutError`."""
-        ready: asyncio.Future[None] = loop.create_future()
-
-        def can_read() -> None:
-            if not ready.done():
-                ready.set_result(None)
-
-        loop.add_reader(accepted, can_read)
-        try:
-            async with asyncio.timeout(self._shared.limits.first_frame_s):
-                await ready
-        finally:
-            loop.remove_reader(accepted)
+        async with asyncio.timeout(self._shared.limits.first_frame_s):
+            await readable(accepted)
         found = accepted.recv(1, socket.MSG_PEEK)
         return found[0] if found else None
 
