@@ -2,7 +2,7 @@
 
 import asyncio
 
-from popmq_proxy.sessions import Sessions
+from popmq_proxy.sessions import Answers, Sessions
 
 
 def sessions_with(*client_ids: str, count_max: int = 100) -> Sessions:
@@ -58,3 +58,14 @@ async def test_a_client_ends_its_own_polls_by_their_attempt_ids() -> None:
     assert [place for place, poll in polls.items() if poll.done()] == [("a", "1")]
     for poll in polls.values():
         poll.cancel()
+
+
+def test_streams_of_a_connection_that_moves_end_and_no_others() -> None:
+    sessions = sessions_with("moves", "stays", "no stream")
+    streams: dict[str, Answers] = {}
+    for client_id, peer in (("moves", "10.0.0.1:7"), ("stays", "10.0.0.1:8")):
+        session = sessions.seen(client_id, 3)
+        session.stream, session.peer = streams.setdefault(client_id, asyncio.Queue()), peer
+    sessions.end_streams_from("10.0.0.1:7")
+    assert streams["moves"].get_nowait() is None
+    assert streams["stays"].empty()
