@@ -130,12 +130,15 @@ def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:
 
 def handles(answers: bytes, size: int) -> list[list[str]]:
     """Of all stored records that frames of responses hold."""
-    found = [
-        held.receipt_handle
-        for message in _responses(answers)
-        for run in consumer.ReceiveRecordsResponse.FromString(message).runs
-        for held in convert.held(run, TOPIC.name, GROUP.name, None)
-    ]
+    found: list[str] = []
+    for message in _responses(answers):
+        response: Any = consumer.ReceiveRecordsResponse.FromString(message)
+        if hasattr(response, "messages"):  # a tree in which each message has a handle
+            found += [held.receipt_handle for held in response.messages]
+            continue
+        for run in response.runs:
+            messages = convert.held(run, TOPIC.name, GROUP.name, None)
+            found += [held.receipt_handle for held in messages]
     return [found[at : at + size] for at in range(0, len(found), size)]
 
 
