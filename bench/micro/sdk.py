@@ -46,6 +46,10 @@ def measured() -> Iterator[CpuSpent]:
     mark()
 
 
+async def fill(client: Client, count: int) -> None:
+    await client.producer().send_many(TOPIC, [Message(body=BODY)] * count)
+
+
 async def send(client: Client, count: int) -> float:
     """One message a call, many calls at a time."""
     producer = client.producer()
@@ -63,15 +67,14 @@ async def send(client: Client, count: int) -> float:
 
 
 async def send_many(client: Client, count: int) -> float:
-    messages = [Message(body=BODY)] * count
     with measured() as spent:
-        await client.producer().send_many(TOPIC, messages)
+        await fill(client, count)
     return spent.cpu_s
 
 
 async def handle(client: Client, count: int) -> float:
     """Received, given to a handler that does nothing, and acked."""
-    await client.producer().send_many(TOPIC, [Message(body=BODY)] * count)
+    await fill(client, count)
     app, handled = App(client), 0
 
     @app.handler(TOPIC, GROUP, concurrency=CONCURRENCY)
@@ -88,7 +91,7 @@ async def handle(client: Client, count: int) -> float:
 
 async def receive_and_ack(client: Client, count: int) -> float:
     """The same by calls: each message is acked by a call of its own."""
-    await client.producer().send_many(TOPIC, [Message(body=BODY)] * count)
+    await fill(client, count)
     with measured() as spent:
         async with client.consumer(TOPIC, GROUP, held_max=CONCURRENCY) as consumer:
             left = count

@@ -25,15 +25,15 @@ class BalanceRules:
     looks: int = 5
     """In a row at which it was so."""
     rest_looks: int = 10
-    """After a parting: the clients have connected again, and the figures are new."""
+    """After a move: the clients have connected again, and the figures are new."""
 
 
 RULES: Final = BalanceRules()
 
 
-class Parting(NamedTuple):
+class ConnectionMove(NamedTuple):
     busiest: int
-    idlest: int
+    least_busy: int
     share: float
     """Of what the busiest has to do: with that much less both would have the same."""
 
@@ -43,11 +43,11 @@ class WorkerBalance:
 
     def __init__(self, rules: BalanceRules) -> None:
         self._rules = rules
-        self._pair: tuple[int, int] | None = None
+        self._busiest: int | None = None
         self._seen = 0
         self._rests = 0
 
-    def look(self, busy: Mapping[int, float], takes: Mapping[int, bool]) -> Parting | None:
+    def look(self, busy: Mapping[int, float], takes: Mapping[int, bool]) -> ConnectionMove | None:
         """`busy`: parts of a core that they used since the last look. `takes`: it may be handed
         connections. None: nothing is to be done."""
         if self._rests:
@@ -57,22 +57,22 @@ class WorkerBalance:
         if len(busy) < 2 or not targets:
             return None
         busiest = max(busy, key=lambda number: busy[number])
-        idlest = min(targets, key=lambda number: busy[number])
-        gap = busy[busiest] - busy[idlest]
+        least_busy = min(targets, key=lambda number: busy[number])
+        gap = busy[busiest] - busy[least_busy]
         if busy[busiest] < self._rules.busy or gap < self._rules.gap:
             self._seen = 0
             return None
-        if self._pair is None or self._pair[0] != busiest:
+        if busiest != self._busiest:
             self._seen = 0
-        self._pair = busiest, idlest
+        self._busiest = busiest
         self._seen += 1
         if self._seen < self._rules.looks:
             return None
         self._seen, self._rests = 0, self._rules.rest_looks
-        return Parting(busiest, idlest, gap / 2 / busy[busiest])
+        return ConnectionMove(busiest, least_busy, gap / 2 / busy[busiest])
 
 
-class Returning:
+class MovedClients:
     """Clients with which a busy worker has parted, and where they go when they connect again."""
 
     def __init__(self) -> None:

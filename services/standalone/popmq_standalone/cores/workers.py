@@ -14,7 +14,13 @@ from typing import Any, Final
 
 from popmq_broker.app import exit_on_error
 from popmq_common.process.logs import Log
-from popmq_standalone.cores.balance import LOOK_S, BalanceRules, Parting, Returning, WorkerBalance
+from popmq_standalone.cores.balance import (
+    LOOK_S,
+    BalanceRules,
+    ConnectionMove,
+    MovedClients,
+    WorkerBalance,
+)
 from popmq_standalone.cores.channel import Channel, hand_over
 from popmq_standalone.cores.shards import Shard
 from popmq_standalone.cores.worker import WorkerTask
@@ -114,7 +120,7 @@ class Workers:
         self._running: dict[Shard, RunningWorker] = {}
         self._keeping: list[asyncio.Task[None]] = []
         self._stopping = False
-        self._returning = Returning()
+        self._moved = MovedClients()
 
     async def start(self) -> None:
         """All serve. Raises `StartFailed` when one cannot; then all are stopped."""
@@ -178,7 +184,7 @@ class Workers:
     async def hand(self, connection: socket.socket) -> None:
         """To the one with the fewest, of shards that take messages if there are any; of a client
         with which a busy worker has parted, to the one that had least to do."""
-        wanted = self._returning.worker_for(_address(connection), time.monotonic())
+        wanted = self._moved.worker_for(_address(connection), time.monotonic())
         while True:
             order = sorted(self.serving(), key=_turn)
             for _, worker in sorted(order, key=lambda one: one[0].number != wanted):
@@ -192,21 +198,21 @@ class Workers:
         while True:
             await asyncio.sleep(LOOK_S)
             serving = {shard.number: (shard, worker) for shard, worker in self.serving()}
-            parting = balance.look(
+            move = balance.look(
                 {number: worker.busy for number, (_, worker) in serving.items()},
                 {number: not shard.drains for number, (shard, _) in serving.items()},
             )
-            if parting is not None:
-                await self._move(serving[parting.busiest], parting)
+            if move is not None:
+                await self._move(serving[move.busiest], move)
 
-    async def _move(self, busiest: tuple[Shard, RunningWorker], parting: Parting) -> None:
+    async def _move(self, busiest: tuple[Shard, RunningWorker], move: ConnectionMove) -> None:
         shard, worker = busiest
         try:
-            client = await worker.ask("move", MOVE_S_MAX, share=parting.share)
+            client = await worker.ask("move", MOVE_S_MAX, share=move.share)
         except TimeoutError:
             return
         if client:
-            self._returning.expect(client, parting.idlest, time.monotonic())
+            self._moved.expect(client, move.least_busy, time.monotonic())
             self._log.info("connection.moved", shard=shard.broker, client=client, busy=worker.busy)
 
     async def spread_topics(self) -> None:

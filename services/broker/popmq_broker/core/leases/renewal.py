@@ -60,7 +60,8 @@ class RenewableLeases:
             return
         grants = self._clients[grant.client_id]
         held = grants[grant]
-        held.offsets.difference_update(queue_offsets)
+        for offset in queue_offsets:
+            held.offsets.remove(offset)
         if not held.offsets:
             del grants[grant]
             if not grants:

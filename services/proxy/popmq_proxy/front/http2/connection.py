@@ -177,10 +177,10 @@ class Http2Connection(asyncio.Protocol):
         """Nothing came, or no answer to a ping, or the server stops."""
         self.transport.abort()
 
-    def lately_s(self, now_s: float) -> float:
+    def recent_s(self, now_s: float) -> float:
         """How much time it took of each second; 0 of one that begins or ends."""
         serves = self._greeted and not self._draining and not self._closing
-        return self._worker.use.lately_s(now_s) if serves else 0.0
+        return self._worker.use.recent_s(now_s) if serves else 0.0
 
     def drain(self) -> None:
         """No new streams from now on; those under way may finish."""

@@ -7,14 +7,14 @@ from typing import TypeVar
 K = TypeVar("K")
 
 
-def connection_to_move(lately_s: Mapping[K, float], share: float) -> K | None:
-    """`lately_s`: what each connection took of a second. `share`: of all that, which both servers
+def connection_to_move(recent_s: Mapping[K, float], share: float) -> K | None:
+    """`recent_s`: what each connection took of a second. `share`: of all that, which both servers
     would be equal without.
 
     The one that comes nearest from below; the smallest, if that is still better than none. None:
     no other would be helped.
     """
-    parts = {key: taken_s for key, taken_s in lately_s.items() if taken_s > 0}
+    parts = {key: taken_s for key, taken_s in recent_s.items() if taken_s > 0}
     all_s = sum(parts.values())
     if len(parts) < 2:
         return None

@@ -5,6 +5,7 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from time import monotonic
 from typing import Final
 
 from popmq_common.process.logs import Log
@@ -188,9 +189,9 @@ class Http2Server:
     def move_one(self, share: float) -> tuple[str, int] | None:
         """Part with a connection that has about this share of all work, or less: it takes no new
         calls, and ends with those under way. Returns its peer; None: there is none to part with."""
-        now_s = asyncio.get_running_loop().time()
-        lately_s = {one: one.lately_s(now_s) for one in self._connections}
-        chosen = connection_to_move(lately_s, share)
+        now_s = monotonic()
+        recent_s = {one: one.recent_s(now_s) for one in self._connections}
+        chosen = connection_to_move(recent_s, share)
         if chosen is None:
             return None
         chosen.drain()

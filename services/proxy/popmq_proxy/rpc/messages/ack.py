@@ -79,15 +79,15 @@ class AckHandler:
             for i in numbers:
                 found[i] = list(islice(answers, len(runs[i].queue_offsets)))
         statuses = [status for i in range(len(runs)) for status in found[i]]
-        refusals = []
-        if statuses.count(OK) != count:
+        of_all, refusals = common(statuses), []
+        if of_all.code != v2.OK:
             refusals = [
                 consumer.AckRefusal(run=i, queue_offset=offset, status=status)
                 for i, run in enumerate(runs)
                 for offset, status in zip(run.queue_offsets, found[i], strict=True)
                 if status.code != v2.OK
             ]
-        return consumer.AckRunsResponse(status=common(statuses), refusals=refusals)
+        return consumer.AckRunsResponse(status=of_all, refusals=refusals)
 
     async def _ack_at(
         self, waits: CallContext | None, broker: str, ack: link.Ack

@@ -6,7 +6,7 @@ from popmq_proxy.front.http2.moving import connection_to_move
 
 
 @pytest.mark.parametrize(
-    ("lately_s", "share", "moved"),
+    ("recent_s", "share", "moved"),
     [
         ({"a": 0.5, "b": 0.3, "c": 0.1}, 0.4, "b"),  # the largest that is not too large
         ({"a": 0.5, "b": 0.5}, 0.4, "a"),  # too large, and yet better than none
@@ -17,5 +17,5 @@ from popmq_proxy.front.http2.moving import connection_to_move
         ({}, 0.4, None),
     ],
 )
-def test_the_one_that_is_moved(lately_s: dict[str, float], share: float, moved: str | None) -> None:
-    assert connection_to_move(lately_s, share) == moved
+def test_the_one_that_is_moved(recent_s: dict[str, float], share: float, moved: str | None) -> None:
+    assert connection_to_move(recent_s, share) == moved

@@ -23,7 +23,7 @@ CARRIED_S: Final = 0.000_5
 """Of `TURN_S`: less than that may have been used in earlier turns. So turns with little work need
 not be told apart, which would take a callback in each of them."""
 SECOND_S: Final = 1.0
-LATELY_S: Final = 2.0
+RECENT_S: Final = 2.0
 SHORT_S: Final = 0.1
 LEFT_MAX: Final = 256
 
@@ -37,10 +37,10 @@ class Use:
         self.used_s = 0.0
         self.since_s = 0.0
 
-    def lately_s(self, now_s: float) -> float:
-        """Of each second, as it was lately."""
+    def recent_s(self, now_s: float) -> float:
+        """Of a second, on average since `since_s`; 0 when that is long ago."""
         passed_s = now_s - self.since_s
-        return 0.0 if passed_s > LATELY_S else self.used_s / max(passed_s, SHORT_S)
+        return 0.0 if passed_s > RECENT_S else self.used_s / max(passed_s, SHORT_S)
 
 
 class ConnectionWorker:
