@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from popmq_broker.core.leases import checkpoint as ck
-from popmq_common.records.names import REVIVE_GROUP, revive_topic
+from popmq_common.records.names import PASSES_GROUP, REVIVE_GROUP, revive_topic
 from popmq_pipelines.export.parquet_table import arrow_schema
 from popmq_pipelines.snapshot.columns import SCHEMA_VERSION, SNAPSHOT_TABLES
 from popmq_pipelines.snapshot.manifest import MANIFEST, Manifest, digest, encode
@@ -90,6 +90,8 @@ def _chunk(batch: _Ints) -> dict[str, Columns]:
         "sys_flag": np.zeros(count * records, np.int32),
         "body_crc": crc.astype(np.int32),
         "first_pop_time_ms": pa.nulls(count * records, pa.int64()),
+        "message_group": pa.nulls(count * records, pa.string()),
+        "more_properties": pa.nulls(count * records, pa.string()),
     }
     leased: Columns = {
         "topic": np.full(count * BATCH, TOPIC),
@@ -127,11 +129,16 @@ def _chunk(batch: _Ints) -> dict[str, Columns]:
 def _offsets(batches: int) -> Columns:
     queue, number = _queue(np.arange(max(0, batches - 10 * COLD_QUEUES), batches, dtype=np.int64))
     ends = {int(q): (int(n) + 1) * BATCH for q, n in zip(queue, number, strict=True)}
+    rows = [(TOPIC, GROUP, queue_id, ends[queue_id]) for queue_id in sorted(ends)]
+    rows += [(REVIVE, REVIVE_GROUP, 0, -1), (REVIVE, PASSES_GROUP, 0, 0)]
+    topics, groups, queue_ids, next_offsets = zip(*rows, strict=True)
     return {
-        "topic": [*[TOPIC] * len(ends), REVIVE],
-        "consumer_group": [*[GROUP] * len(ends), REVIVE_GROUP],
-        "queue_id": pa.array([*sorted(ends), 0], pa.int32()),
-        "next_offset": pa.array([*[ends[q] for q in sorted(ends)], -1], pa.int64()),
+        "topic": topics,
+        "consumer_group": groups,
+        "queue_id": pa.array(queue_ids, pa.int32()),
+        "next_offset": pa.array(next_offsets, pa.int64()),
+        "filter_kind": pa.nulls(len(rows), pa.string()),
+        "filter": pa.nulls(len(rows), pa.string()),
     }
 
 

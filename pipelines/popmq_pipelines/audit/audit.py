@@ -63,11 +63,21 @@ class Evidence:
 
 @dataclass(frozen=True, slots=True)
 class QueueTables:
-    """Whoever runs an audit should keep `runs`: the others are read from it."""
+    """As `frames.queues` makes them of the messages."""
 
     runs: DataFrame
     doubted: DataFrame
     unique: DataFrame
+
+
+@dataclass(frozen=True, slots=True)
+class GroupTables:
+    """What is known of how groups went on; both small."""
+
+    bounds: DataFrame
+    """As `skips.bounds` makes them."""
+    in_order: DataFrame
+    """As `order.leases_in_order` makes them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,12 +125,6 @@ def log_faults(
     return union(found)
 
 
-def look_at_queues(evidence: Evidence, runs: DataFrame) -> QueueTables:
-    """`runs` as `queues.runs` makes them of the messages."""
-    doubted = queues.doubtful(evidence.messages, runs)
-    return QueueTables(runs, doubted, queues.unique(evidence.messages, doubted))
-
-
 def lease_states(evidence: Evidence, seen: QueueTables, rules: Rules) -> DataFrame:
     """One row per lease, with its `epoch`; everything else builds on it, so it should be kept."""
     states = leases.lease_states(
@@ -134,15 +138,18 @@ def lease_states(evidence: Evidence, seen: QueueTables, rules: Rules) -> DataFra
     return epochs.placed(states, evidence.spans, evidence.known)
 
 
-def audit(evidence: Evidence, seen: QueueTables, states: DataFrame, rules: Rules) -> Audit:
+def audit(
+    evidence: Evidence, seen: QueueTables, states: DataFrame, gone_on: GroupTables, rules: Rules
+) -> Audit:
     """`states` as `lease_states` makes them."""
     of = evidence
-    lone = gaps.orphan_acks(of.acks, of.checkpoints, whole_log=of.whole_log, first_ms=of.first_ms)
+    lone = gaps.orphan_acks(of.acks, states, whole_log=of.whole_log, first_ms=of.first_ms)
     newest = leases.newest(states)
     groups = summary.groups(states, of.offsets)
+    lacking = [*_gaps(of, seen, states, lone, rules), *_skips(of, seen, states, gone_on)]
     return Audit(
         messages=summary.message_states(newest),
-        gaps=_judged(of, _gaps(of, seen, states, lone, rules)),
+        gaps=_judged(of, lacking),
         duplicates=_judged(of, _duplicates(of, seen, states)),
         balance=summary.balance(states, seen.unique, groups, kept_from=rules.kept_from),
         arrivals=latency.arrivals(seen.unique, kept_from=rules.kept_from),
@@ -175,18 +182,18 @@ def _gaps(
         ),
         gaps.orphans(lone),
         gaps.skipped_by_replay(states, of.offsets),
-        *_skips(of, seen, states),
         *maximum.judged_by_settings(states, maximum.in_force(of.settings)),
         *_untimely(of, rules),
         of.faults.where(~F.col("kind").isin(*DUPLICATE_FAULTS)),
     ]
 
 
-def _skips(of: Evidence, seen: QueueTables, states: DataFrame) -> list[DataFrame]:
+def _skips(
+    of: Evidence, seen: QueueTables, states: DataFrame, gone_on: GroupTables
+) -> list[DataFrame]:
     if of.told.since is None:
         return []
-    bounds = skips.bounds(of.told)
-    in_order = order.leases_in_order(of.told, states, seen.unique, bounds)
+    bounds, in_order = gone_on.bounds, gone_on.in_order
     return [
         *order.out_of_order(in_order),
         order.attempts(in_order),

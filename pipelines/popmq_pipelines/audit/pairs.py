@@ -40,8 +40,8 @@ def commits(
     """`index`, as above; `half_ends`: those that are new."""
     said = half_ends.where((F.col("outcome") == "committed") & _is_behind(since))
     final = index.where(_is_final() & _is_behind(since))
-    messages = index.select(
-        F.col("log_offset").alias("previous_log_offset"), _is_final().alias("is_final")
+    messages = index.where(_is_final()).select(
+        F.col("log_offset").alias("previous_log_offset"), F.lit(True).alias("is_final")
     )
     empty = (
         said.where(F.col("previous_log_offset") >= F.lit(since))

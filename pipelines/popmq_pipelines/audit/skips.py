@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 
 from popmq_common.records.names import SYSTEM_GROUP_PREFIX
 from popmq_pipelines.audit import filters
-from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE
+from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE, newest
 from popmq_pipelines.frames.findings import finding
 from popmq_pipelines.frames.partitioning import union
 from popmq_pipelines.frames.queues import BUCKET_BITS, QUEUE
@@ -154,8 +154,10 @@ def skipped(told: Told, messages: DataFrame, states: DataFrame, bounds: DataFram
         )
         .select(*_BUCKET)
     )
-    lacking = due.join(F.broadcast(suspects), on=_BUCKET, how="left_semi").join(
-        leased.select(*MESSAGE), on=MESSAGE, how="left_anti"
+    suspected = F.broadcast(suspects)
+    given = leased.join(suspected, on=_BUCKET, how="left_semi").select(*MESSAGE)
+    lacking = due.join(suspected, on=_BUCKET, how="left_semi").join(
+        given, on=MESSAGE, how="left_anti"
     )
     return finding(_runs(_unexplained(told, lacking)), "skipped")
 
@@ -170,17 +172,17 @@ _OTHER: Final = {"offset_count": "other_count", "digest": "other_digest"}
 
 
 def _leased(told: Told, states: DataFrame, bounds: DataFrame) -> DataFrame:
-    """One row per message that was handed out since the group's position was last set."""
+    """One row per message that was handed out since the group's position was last set: if any
+    lease of it was made since, its newest one was."""
     return (
-        states.where(F.col("stored_at") >= F.lit(told.kept_from))
+        newest(states)
+        .where(F.col("stored_at") >= F.lit(told.kept_from))
         .join(F.broadcast(bounds), on=GROUP_QUEUE, how="inner")
         .where(
             (F.col("log_offset") > F.col("moved_at"))
             & (F.col("queue_offset") >= F.col("from_offset"))
             & (F.col("queue_offset") < F.col("next_offset"))
         )
-        .groupBy(*MESSAGE, "epoch")
-        .agg(F.count("*"))
         .select(*MESSAGE, "epoch", F.shiftright("queue_offset", BUCKET_BITS).alias("bucket"))
     )
 

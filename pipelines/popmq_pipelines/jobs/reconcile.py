@@ -9,13 +9,8 @@ from typing import Any, Final
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from popmq_pipelines.audit import latency, overview
-from popmq_pipelines.audit.audit import (
-    Audit,
-    audit,
-    lease_states,
-    look_at_queues,
-)
+from popmq_pipelines.audit import latency, order, overview, skips
+from popmq_pipelines.audit.audit import Audit, GroupTables, QueueTables, audit, lease_states
 from popmq_pipelines.audit.leases import OPEN, Rules
 from popmq_pipelines.audit.verdict import Report
 from popmq_pipelines.frames import queues
@@ -128,9 +123,13 @@ def _judge(
             return stack.enter_context(results.kept(out, name, frame))
 
         runs = kept("runs", queues.runs(evidence.messages))
-        seen = look_at_queues(evidence, runs)
+        doubted = kept("doubted", queues.doubtful(evidence.messages, runs))
+        seen = QueueTables(runs, doubted, queues.unique(evidence.messages, doubted))
         states = kept("states", lease_states(evidence, seen, rules))
-        found = audit(evidence, seen, states, rules)
+        bounds = kept("bounds", skips.bounds(evidence.told))
+        in_order = order.leases_in_order(evidence.told, states, seen.unique, bounds)
+        gone_on = GroupTables(bounds, kept("in_order", in_order))
+        found = audit(evidence, seen, states, gone_on, rules)
         found = replace(
             found,
             arrivals=kept("arrivals", found.arrivals),

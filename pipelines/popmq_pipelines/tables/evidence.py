@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
@@ -53,16 +53,15 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
     ledger_tables.write(out, number, "moves", rows["position_moves"])
     spans = ledger_tables.read(spark, out, "spans", known)
     before = records(spark, [newest.last_row] if newest else [])
-    last_row = next(iter(results.taken(index.orderBy(F.desc("log_offset")), 1)), None)
-    latest_ms, told_since, told_since_ms = _times(
-        index, newest, opened_snapshot.told_from(snapshot)
-    )
+    new = _looked_at(index, newest, opened_snapshot.told_from(snapshot))
+    last_one = index.where(F.col("log_offset") == F.lit(new.last_log_offset))
+    last_row = next(iter(results.taken(last_one, 1)), None)
     begins = skips.begins(
         rows["pop_checkpoints"],
         rows["passes"],
         rows["position_moves"],
-        since=told_since,
-        since_ms=told_since_ms,
+        since=new.told_since,
+        since_ms=new.told_since_ms,
     )
     ledger_tables.write(out, number, "begins", begins)
     faults = log_faults(
@@ -71,7 +70,7 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
         known_ms=newest.latest_ms if newest else 0,
         watermark=ledger.watermark,
         last=last_row["log_offset"] if last_row else 0,
-        since=told_since,
+        since=new.told_since,
     )
     ledger_tables.write(out, number, "faults", faults)
     tables = opened_snapshot.read_tables(spark, snapshot)
@@ -91,9 +90,9 @@ def keep(spark: SparkSession, out: Path, ledger: Ledger, snapshot: OpenedSnapsho
         epoch,
         touched=touched,
         last_row=last_row or (newest.last_row if newest else None),
-        latest_ms=latest_ms,
-        told_since=told_since,
-        told_since_ms=told_since_ms,
+        latest_ms=new.latest_ms,
+        told_since=new.told_since,
+        told_since_ms=new.told_since_ms,
         told_from=opened_snapshot.told_from(snapshot),
     )
     return Fresh(
@@ -122,25 +121,33 @@ def _named(rows: Mapping[str, DataFrame], before: DataFrame) -> DataFrame:
     )
 
 
-def _times(
-    index: DataFrame, newest: Epoch | None, told_from: int | None
-) -> tuple[int, int | None, int]:
-    """The latest store time so far; the log offset from which on it is told how groups go over
-    messages, and that time. `index`: the new records."""
+class _NewRecords(NamedTuple):
+    last_log_offset: int | None
+    """None: there are none."""
+    latest_ms: int
+    """The latest store time so far."""
+    told_since: int | None
+    """The log offset from which on it is told how groups go over messages."""
+    told_since_ms: int
+
+
+def _looked_at(index: DataFrame, newest: Epoch | None, told_from: int | None) -> _NewRecords:
+    """`index`: the new records."""
     is_told = F.col("topic").startswith(REVIVE_PREFIX) & (F.col("queue_id") == 0)
     is_told &= F.col("queue_offset") >= F.lit(told_from)
     first_told = F.min(F.when(is_told, F.struct("log_offset", "store_timestamp_ms")))
+    last = F.max("log_offset").alias("last")
     latest = F.max("store_timestamp_ms").alias("ms")
-    (found,) = results.taken(index.agg(latest, first_told.alias("told")), 1)
+    (found,) = results.taken(index.agg(last, latest, first_told.alias("told")), 1)
     latest_ms = max(found["ms"] or 0, newest.latest_ms if newest else 0)
+    since, since_ms = found["told"] or (None, 0)
     if told_from is None:
-        return latest_ms, None, 0
-    if newest is not None and newest.told_since is not None and newest.told_from == told_from:
-        return latest_ms, newest.told_since, newest.told_since_ms
-    if found["told"] is None:
-        return latest_ms, None, 0
-    since, since_ms = found["told"]
-    return latest_ms, since, since_ms if told_from else 0
+        since, since_ms = None, 0
+    elif newest is not None and newest.told_since is not None and newest.told_from == told_from:
+        since, since_ms = newest.told_since, newest.told_since_ms
+    elif not told_from:
+        since_ms = 0
+    return _NewRecords(found["last"], latest_ms, since, since_ms)
 
 
 def _keep_rows(

@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import BooleanType, DataType, IntegerType, LongType, StringType, StructField
 
 from popmq_pipelines.frames import findings
-from popmq_pipelines.frames.partitioning import few, in_one_part, together
+from popmq_pipelines.frames.partitioning import in_one_part, together
 from popmq_pipelines.frames.queues import PLACE
 from popmq_pipelines.snapshot import parquet_footer
 from popmq_pipelines.snapshot.columns import AUDIT_TABLES
@@ -60,15 +60,8 @@ BLOCK_BYTES: Final = 16 << 20
 
 @contextmanager
 def kept(out: Path, name: str, frame: DataFrame) -> Iterator[DataFrame]:
-    """`frame`, worked out once for all who read it inside. Few rows are put into a file: then no
-    plan behind it holds the steps that led to it, and Spark knows how few they are."""
-    if not few(frame):
-        cached = frame.cache()
-        try:
-            yield cached
-        finally:
-            cached.unpersist()
-        return
+    """`frame`, worked out once for all who read it inside. It is put into files: no plan behind it
+    holds the steps that led to it, Spark knows how many rows there are, and none stay in memory."""
     place = out / f".{name}.kept"
     try:
         frame.write.mode("overwrite").parquet(str(place))
