@@ -12,7 +12,7 @@ from uv import find_uv_bin
 
 FOLDER = Path(__file__).resolve().parent
 PROJECT = FOLDER.parents[1] / "pyproject.toml"
-EXTRAS = {"server": ["server", "console"], "pipelines": ["pipelines"]}
+EXTRAS = {"server": ["server", "console"], "pipelines": ["pipelines", "lake"]}
 """File → extras of the project. Each Dockerfile installs one file, and then the project alone."""
 BUILD = "build"
 """The file of what makes the project's wheel: build system, and compiler of the hot modules."""

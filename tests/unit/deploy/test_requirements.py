@@ -31,7 +31,7 @@ def needs_of(extra: str) -> list[str]:
 
 @pytest.mark.parametrize(
     ("file", "extras"),
-    [("server", ["server", "console"]), ("pipelines", ["pipelines"])],
+    [("server", ["server", "console"]), ("pipelines", ["pipelines", "lake"])],
 )
 def test_each_need_has_a_pin(file: str, extras: list[str]) -> None:
     found = pins(file)
@@ -68,7 +68,7 @@ def test_an_image_takes_only_archives_that_are_pinned(file: str) -> None:
         assert "--no-build-isolation" in call or "--no-index" in call
 
 
-def test_what_the_pipelines_import_is_in_their_extra() -> None:
+def test_what_the_pipelines_import_is_in_their_extras() -> None:
     """Also through modules of the services, which users of the extra do not have all needs of."""
     pinned = names(list(pins("pipelines")))
     missing = {
@@ -76,10 +76,7 @@ def test_what_the_pipelines_import_is_in_their_extra() -> None:
         for module, name in imports_of("popmq_pipelines")
         if not {plain(dist) for dist in DISTRIBUTIONS.get(name, [name])} & pinned
     }
-    assert missing == {
-        "destination.py imports fsspec",  # who exports to a URL installs it
-        "delta_table.py imports deltalake",  # the extra `lake`, which no image has
-    }
+    assert missing == {"destination.py imports fsspec"}  # who exports to a URL installs it
 
 
 DISTRIBUTIONS = packages_distributions()
