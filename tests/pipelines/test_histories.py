@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.pipelines, pytest.mark.timeout(1_800)]
 
 SEED = int(os.environ.get("AUDIT_SEED", "1"))
 NEW_QUEUE = 9
-"""In which nothing was stored before: whoever begins there goes over nothing of an earlier epoch."""
+"""Nothing was stored in it before: who begins there goes over nothing of an earlier epoch."""
 CLEAN = 200
 LEASE_STATES = {"acked", "dead", "in_place", "retried", "superseded", "voided"}
 STEPS = 4_000
