@@ -193,8 +193,8 @@ rocketmq-fixture: setup bench/anchor/lib #> a small directory written by Apache 
 
 pipelines: setup #: the audit on a local Spark: sound logs, planted faults, losses
 	@command -v java >/dev/null || { echo 'make pipelines: install Java 17 (apt-get install openjdk-17-jre-headless)'; exit 1; }
-	$(BIN)/pytest -q tests/pipelines/test_planted.py tests/pipelines/test_reconcile.py tests/pipelines/test_losses.py tests/pipelines/test_scale_snapshot.py \
-		tests/pipelines/test_plans.py
+	$(BIN)/pytest -q tests/pipelines/test_planted.py tests/pipelines/test_reconcile.py tests/pipelines/test_losses.py \
+		tests/pipelines/test_plans.py tests/pipelines/test_scale_snapshot.py
 
 .PHONY: pipelines-brokers
 pipelines-brokers: setup #: the audit of what real brokers wrote, of several brokers and their replicas, in one step and as a stream

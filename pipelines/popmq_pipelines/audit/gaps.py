@@ -17,7 +17,7 @@ from popmq_common.records.names import REVIVE_GROUP, REVIVE_PREFIX
 from popmq_pipelines.audit.leases import GROUP_QUEUE, LEASE, OPEN
 from popmq_pipelines.frames.findings import finding
 from popmq_pipelines.frames.partitioning import union
-from popmq_pipelines.frames.queues import BUCKET_BITS, PLACE, QUEUE
+from popmq_pipelines.frames.queues import PLACE, QUEUE, in_buckets
 from popmq_pipelines.snapshot.columns import names
 
 JOURNAL_TAGS = [ck.CHECKPOINT_TAG, ck.ACK_TAG, ck.BATCH_ACK_TAG]
@@ -37,11 +37,11 @@ def orphan_acks(acks: DataFrame, states: DataFrame, *, whole_log: bool, first_ms
     """Acks of leases that were never made. Of those made before the log begins nothing is known.
     `states`: every lease, with how many acks it has. Only buckets of offsets that have more acks
     than their leases are looked at row by row."""
-    bucket = F.shiftright("queue_offset", BUCKET_BITS).alias("bucket")
     of = [*GROUP_QUEUE, "bucket"]
-    met = states.groupBy(*GROUP_QUEUE, bucket).agg(F.sum("ack_count").alias("met_count"))
+    met = in_buckets(states).groupBy(*of).agg(F.sum("ack_count").alias("met_count"))
     suspects = (
-        acks.groupBy(*GROUP_QUEUE, bucket)
+        in_buckets(acks)
+        .groupBy(*of)
         .agg(F.count("*").alias("ack_count"))
         .join(met, on=of, how="left")
         .where(F.col("ack_count") > F.coalesce("met_count", F.lit(0)))
@@ -49,11 +49,10 @@ def orphan_acks(acks: DataFrame, states: DataFrame, *, whole_log: bool, first_ms
     )
 
     def suspected(rows: DataFrame) -> DataFrame:
-        in_buckets = rows.select("*", bucket)
-        return in_buckets.join(F.broadcast(suspects), on=of, how="left_semi")
+        return in_buckets(rows).join(F.broadcast(suspects), on=of, how="left_semi")
 
     inside = F.lit(whole_log) | (F.col("pop_time_ms") > F.lit(first_ms))
-    leases = suspected(states.select(*LEASE)).select(*LEASE)
+    leases = suspected(states).select(*LEASE)
     lone = suspected(acks.where(inside)).join(leases, on=LEASE, how="left_anti")
     return lone.select(*names("pop_acks"))
 

@@ -40,13 +40,9 @@ def commits(
     """`index`, as above; `half_ends`: those that are new."""
     said = half_ends.where((F.col("outcome") == "committed") & _is_behind(since))
     final = index.where(_is_final() & _is_behind(since))
-    messages = index.where(_is_final()).select(
-        F.col("log_offset").alias("previous_log_offset"), F.lit(True).alias("is_final")
-    )
-    empty = (
-        said.where(F.col("previous_log_offset") >= F.lit(since))
-        .join(messages, on="previous_log_offset", how="left")
-        .where(~F.coalesce("is_final", F.lit(False)))
+    messages = final.select(F.col("log_offset").alias("previous_log_offset"))
+    empty = said.where(F.col("previous_log_offset") >= F.lit(since)).join(
+        messages, on="previous_log_offset", how="left_anti"
     )
     return [
         finding(_alone(final, said, log_last), "commit without end"),

@@ -22,7 +22,7 @@ from popmq_pipelines.audit import filters
 from popmq_pipelines.audit.leases import GROUP_QUEUE, MESSAGE, newest
 from popmq_pipelines.frames.findings import finding
 from popmq_pipelines.frames.partitioning import union
-from popmq_pipelines.frames.queues import BUCKET_BITS, QUEUE
+from popmq_pipelines.frames.queues import QUEUE, in_buckets
 
 FORGOTTEN: Final = -1
 """In the place of an offset that a position was set to: nothing is known of the group any more."""
@@ -135,14 +135,13 @@ def skipped(told: Told, messages: DataFrame, states: DataFrame, bounds: DataFram
     """Findings: runs of offsets that a group went over and was never given. `messages`: one per
     place, `states`: the leases, both of the epochs that are judged; `bounds`: as above, small."""
     leased = _leased(told, states, bounds)
-    due = (
+    due = in_buckets(
         messages.where(F.col("log_offset") >= F.lit(told.kept_from))
         .join(F.broadcast(bounds), on=QUEUE, how="inner")
         .where(
             (F.col("queue_offset") >= F.col("from_offset"))
             & (F.col("queue_offset") < F.col("next_offset"))
         )
-        .withColumn("bucket", F.shiftright("queue_offset", BUCKET_BITS))
     )
     suspects = (
         _summed(due)
@@ -174,7 +173,7 @@ _OTHER: Final = {"offset_count": "other_count", "digest": "other_digest"}
 def _leased(told: Told, states: DataFrame, bounds: DataFrame) -> DataFrame:
     """One row per message that was handed out since the group's position was last set: if any
     lease of it was made since, its newest one was."""
-    return (
+    given = (
         newest(states)
         .where(F.col("stored_at") >= F.lit(told.kept_from))
         .join(F.broadcast(bounds), on=GROUP_QUEUE, how="inner")
@@ -183,8 +182,8 @@ def _leased(told: Told, states: DataFrame, bounds: DataFrame) -> DataFrame:
             & (F.col("queue_offset") >= F.col("from_offset"))
             & (F.col("queue_offset") < F.col("next_offset"))
         )
-        .select(*MESSAGE, "epoch", F.shiftright("queue_offset", BUCKET_BITS).alias("bucket"))
     )
+    return in_buckets(given).select(*MESSAGE, "epoch", "bucket")
 
 
 def _summed(rows: DataFrame) -> DataFrame:

@@ -52,7 +52,7 @@ def runs(messages: DataFrame) -> DataFrame:
     )
     span = F.col("last_offset") - F.col("first_offset") + 1
     return (
-        _in_buckets(messages)
+        in_buckets(messages)
         .groupBy(*BUCKET)
         .agg(
             F.count("*").alias("record_count"),
@@ -69,12 +69,13 @@ def runs(messages: DataFrame) -> DataFrame:
 def doubtful(messages: DataFrame, runs: DataFrame) -> DataFrame:
     """The places in the buckets that are not dense. Small, so it should be kept."""
     suspects = runs.where(~F.col("dense")).select(*BUCKET)
-    places = _in_buckets(messages).select(*BUCKET, "queue_offset", "log_offset")
+    places = in_buckets(messages).select(*BUCKET, "queue_offset", "log_offset")
     return places.join(F.broadcast(suspects), on=BUCKET, how="left_semi")
 
 
-def _in_buckets(messages: DataFrame) -> DataFrame:
-    return messages.withColumn("bucket", F.shiftright("queue_offset", BUCKET_BITS))
+def in_buckets(rows: DataFrame) -> DataFrame:
+    """With the `bucket` that each row's offset is in."""
+    return rows.withColumn("bucket", F.shiftright("queue_offset", BUCKET_BITS))
 
 
 def holes(
