@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from popmq_pipelines import audit_commands, cluster_commands, lake_commands, stream_commands
-from popmq_pipelines.command_parts import OVERLAPS, Overlaps, fail
+from popmq_pipelines.command_parts import OVERLAPS, CannotWrite, Overlaps, fail
 
 CRASHED = 70  # no verdict at all; must not look like FAIL
 _PACKAGES = {
@@ -31,6 +31,8 @@ def main(arguments: list[str] | None = None) -> int:
     except Overlaps as taken:
         print(taken, file=sys.stderr)
         return OVERLAPS
+    except CannotWrite as wrong:
+        return fail(str(wrong))
     except ModuleNotFoundError as missing:
         name = (missing.name or "").partition(".")[0]
         if name not in _PACKAGES:

@@ -6,7 +6,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -25,10 +25,19 @@ class Overlaps(Exception):
     """Another audit is under way there."""
 
 
+class CannotWrite(Exception):
+    """No reports can be written there."""
+
+
 @contextmanager
 def alone_in(out: Path) -> Iterator[None]:
-    """Raises `Overlaps`."""
-    with open(out / "audit.lock", "w") as lock:
+    """Makes the directory if it is not there. Raises `Overlaps`, `CannotWrite`."""
+    with ExitStack() as stack:
+        try:
+            out.mkdir(parents=True, exist_ok=True)
+            lock = stack.enter_context(open(out / "audit.lock", "w"))
+        except OSError as wrong:
+            raise CannotWrite(f"no reports can be written into {out}: {wrong.strerror}") from wrong
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

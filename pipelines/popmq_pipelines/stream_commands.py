@@ -60,7 +60,6 @@ def _stream(options: argparse.Namespace) -> int:
         return fail(wrong_there)
     if options.every_s <= 0:
         return fail(f"--every-s {options.every_s}: more than 0 is needed")
-    options.out.mkdir(parents=True, exist_ok=True)
     try:
         with alone_in(options.out):
             spark = start_spark("popmq-stream", options, None)

@@ -29,8 +29,14 @@ UNANSWERED_MAX: Final = 10
 """Reports that wait to be told again."""
 PREFIX_CHARS: Final = 18
 """Of an id: version, six bytes for the machine, two for the process."""
-_LATER: Final = (v2.TOO_MANY_REQUESTS, v2.INTERNAL_SERVER_ERROR, v2.HA_NOT_AVAILABLE)
-"""Answers that another minute may change."""
+_LATER: Final = (
+    v2.REQUEST_TIMEOUT,
+    v2.INTERNAL_SERVER_ERROR,
+    v2.HA_NOT_AVAILABLE,
+    v2.MASTER_PERSISTENCE_TIMEOUT,
+    v2.SLAVE_PERSISTENCE_TIMEOUT,
+)
+"""Answers that another minute may change, beside those that are retriable for every call."""
 
 
 class CountReporter:
@@ -134,7 +140,8 @@ def _is_for_good(failed: PopMQClientError) -> bool:
             isinstance(cause, grpc.aio.AioRpcError)
             and cause.code() is grpc.StatusCode.UNIMPLEMENTED
         )
-    return isinstance(failed, RefusedByServer) and failed.code not in _LATER
+    refused = isinstance(failed, RefusedByServer) and not failed.retriable
+    return refused and failed.code not in _LATER
 
 
 def _now_ms() -> int:

@@ -8,6 +8,7 @@ import pytest
 from harness.log_writer import LogWriter
 
 from popmq_pipelines.__main__ import CRASHED, main
+from popmq_pipelines.audit.verdict import AuditVerdict
 from popmq_pipelines.snapshot.manifest import MANIFEST
 from popmq_pipelines.tables import session
 
@@ -49,6 +50,22 @@ def test_show(data_dir: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert len(capsys.readouterr().out.splitlines()) == 3
     assert main([*asked, "9"]) == 2
     assert main(["show", "--snapshot", "nowhere", *asked[3:], "0"]) == 2
+
+
+def test_audit_makes_the_directory_of_its_reports(tmp_path: Path) -> None:
+    out = tmp_path / "new" / "audits"
+    asked = ["audit", str(tmp_path / "broker-a"), "--out", str(out)]
+    assert main(asked) == AuditVerdict.INCOMPLETE.exit_code  # there is no such broker
+    assert (out / "broker-a.prom").exists()
+
+
+def test_audit_says_where_it_cannot_write(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "file").touch()
+    out = tmp_path / "file" / "audits"
+    assert main(["audit", str(tmp_path / "broker-a"), "--out", str(out)]) == 2
+    assert f"no reports can be written into {out}: Not a directory" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
