@@ -61,8 +61,8 @@ faults: setup #: faults planted in engine and store, which the simulations and k
 	$(BIN)/pytest -q -n 2 tests/sim/test_faults.py tests/replication_sim/test_faults.py tests/campaigns/test_planted.py tests/campaigns/test_access_faults.py tests/crash/test_planted.py
 
 MINUTES ?= 10
-soak: setup #: a cluster under load, killed again and again (MINUTES=10)
-	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES)
+soak: setup #: a cluster under load, killed again and again, then audited (MINUTES=10); LOSE=1: are lost messages found?
+	PYTHONPATH=tests $(BIN)/python -m soak $(MINUTES) $(if $(LOSE),--lose)
 
 .PHONY: torture
 TORTURE_ARGS = $(if $(SEED),--seed $(SEED)) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(REGISTER),--register $(REGISTER)) \
@@ -79,8 +79,8 @@ bench-sdk: setup .venv-compiled/.ready #: our SDK beside the official Python cli
 	PYTHONPATH=bench $(BIN)/python -m sdk_compare --popmq .venv-compiled/bin/popmq $(if $(SECONDS),--seconds $(SECONDS)) $(if $(ROUNDS),--rounds $(ROUNDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: chaos
-chaos: setup #: one fault after the other, under load of our SDK and the official Go and Python clients (ONLY= JSON=1 WRITE=1)
-	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(ONLY),--only '$(ONLY)') $(if $(JSON),--json) $(if $(KEEP),--keep '$(KEEP)') \
+chaos: setup #: one fault after the other, under load of our SDK and the official Go and Python clients; then the audit (ONLY= JSON=1 WRITE=1 LOSE=1)
+	PYTHONPATH=tests $(BIN)/python -m chaos $(if $(LOSE),--lose) $(if $(ONLY),--only '$(ONLY)') $(if $(JSON),--json) $(if $(KEEP),--keep '$(KEEP)') \
 		$(if $(WRITE),--write docs/failures.md)
 
 BEFORE_UPGRADE = bddc347

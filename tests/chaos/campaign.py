@@ -1,10 +1,12 @@
-"""One fault after the other under load, then everything is drained and judged."""
+"""One fault after the other under load, then everything is drained, judged and audited."""
 
 import asyncio
 import time
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+
+from harness.final_audit import FinalAudit, audit
 
 from chaos import events
 from chaos.cluster import KINDS, Chaos, chaos_cluster, loaded, topics
@@ -26,7 +28,9 @@ QUIET_S = INVISIBLE_S + 4.0
 """So long nothing may come when all has come: a lease that was not ended would be over."""
 
 
-def campaign(folder: Path, faults: Sequence[Fault], python: Path, go: Path) -> list[Row]:
+def campaign(
+    folder: Path, faults: Sequence[Fault], python: Path, go: Path
+) -> tuple[list[Row], FinalAudit]:
     with chaos_cluster(folder) as chaos:
         with loaded(chaos, python, go):
             _until_all_work(chaos, time.time())
@@ -36,8 +40,10 @@ def campaign(folder: Path, faults: Sequence[Fault], python: Path, go: Path) -> l
                 load.drain()
             _until_drained(chaos)
         found = _events(chaos)
-        twice = _Copies(chaos)
-        return judge(found, windows, twice.of)
+        rows = judge(found, windows, _Copies(chaos).of)
+        for broker in chaos.data_dirs:
+            chaos.stop(broker)
+        return rows, audit(list(chaos.data_dirs.values()), folder / "audits")
 
 
 def _strike(chaos: Chaos, fault: Fault) -> Window:

@@ -101,6 +101,8 @@ class Chaos:
     processes: dict[str, Process]
     networks: dict[str, Forwarder]
     """In front of each broker."""
+    data_dirs: dict[str, Path]
+    """Of each broker."""
     loads: list[Load] = field(default_factory=list)
 
     @property
@@ -178,7 +180,8 @@ class Chaos:
             for one, process in self.processes.items()
             if one.startswith("nameserver")
         )
-        made = _broker(name, self.folder, self.folder / name, nameservers, "")
+        self.data_dirs[name] = self.folder / name
+        made = _broker(name, self.folder, self.data_dirs[name], nameservers, "")
         self.processes[name] = made
         made.start()
 
@@ -214,7 +217,8 @@ def chaos_cluster(folder: Path) -> Iterator[Chaos]:
             name = f"nameserver-{i}"
             processes[name] = Process(["nameserver"], env, folder / f"{name}.log", port)
         nameservers = ",".join(f"127.0.0.1:{process.port}" for process in processes.values())
-        for name, data in (("broker-a", folder / "broker-a"), ("broker-b", disk.path / "data")):
+        data_dirs = {"broker-a": folder / "broker-a", "broker-b": disk.path / "broker-b"}
+        for name, data in data_dirs.items():
             forwarder = networks[name] = Forwarder(Pids())
             stack.callback(forwarder.close)
             made = _broker(name, folder, data, nameservers, f"127.0.0.1:{forwarder.port}")
@@ -229,7 +233,7 @@ def chaos_cluster(folder: Path) -> Iterator[Chaos]:
                 **PROXY_ENV,
             }
             processes[f"proxy-{i}"] = Process(["proxy"], env, folder / f"proxy-{i}.log", port)
-        found = Chaos(folder, disk, processes, networks)
+        found = Chaos(folder, disk, processes, networks, data_dirs)
         stack.callback(_stop_all, found)
         for process in processes.values():
             process.start()

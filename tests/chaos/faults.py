@@ -4,7 +4,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from chaos.cluster import RESERVE_BYTES, Chaos
+from harness.damaging import lose_end
+
+from chaos.cluster import RESERVE_BYTES, Chaos, topics
 from chaos.forwarder import Network
 
 HOLD_S = 6.0
@@ -12,6 +14,10 @@ HOLD_S = 6.0
 SHORT_S = 2.0
 SLOW_S = 0.3
 """Delay of each packet, each way."""
+LOST = 20
+"""Messages of one topic: more than clients have under way, so that some were confirmed."""
+LOST_TOPIC = topics("sdk")[0]
+"""Its clients count what they send."""
 
 
 @dataclass(frozen=True)
@@ -126,6 +132,13 @@ def roll_brokers(chaos: Chaos) -> None:
         time.sleep(SHORT_S)
 
 
+def lose_end_of_log(chaos: Chaos) -> None:
+    """Of what nobody is told, and which only the audit can find."""
+    chaos.kill("broker-b")
+    lose_end(chaos.data_dirs["broker-b"], LOST_TOPIC, LOST)
+    chaos.start("broker-b")
+
+
 FAULTS = [
     Fault("kill-broker", "kill -9 of a broker, started again", kill_broker),
     Fault("stop-broker", "SIGTERM of a broker, started again", stop_broker, gentle=True),
@@ -144,3 +157,4 @@ FAULTS = [
     Fault("roll-brokers", "rolling restart of the brokers", roll_brokers, gentle=True),
     Fault("broker-gone", "a broker away for 18 s, longer than its registration", broker_long_gone),
 ]
+LOSS = Fault("lost-log", "kill -9 of a broker, whose log then has lost its end", lose_end_of_log)

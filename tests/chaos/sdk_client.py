@@ -95,7 +95,7 @@ class Load:
         self.done.set()
 
     async def run(self) -> None:
-        async with Client(self.endpoints) as client, asyncio.TaskGroup() as tasks:
+        async with Client(self.endpoints, counts=True) as client, asyncio.TaskGroup() as tasks:
             tasks.create_task(self.listen())
             tasks.create_task(self.send(client))
             for line in range(FIFO_LINES):

@@ -4,6 +4,8 @@ from pathlib import Path
 
 from popmq_broker.core.store.queue_entry import ENTRY_BYTES, QueueEntry
 from popmq_broker.engine.broker import Broker
+from popmq_broker.store.offline import closed_directory
+from popmq_pipelines.export.log_reader import LogScan
 
 ZEROS = bytes(ENTRY_BYTES)
 
@@ -37,6 +39,14 @@ def damage_log(data_dir: Path, log_offset: int, size_bytes: int = 4) -> None:
             _write(path, log_offset - base, bytes(byte ^ 0xFF for byte in before))
             return
     raise AssertionError(f"no file has offset {log_offset}")
+
+
+def lose_end(data_dir: Path, topic: str, messages: int) -> None:
+    """Cut the log before the topic's last messages, as `popmq store truncate` does: the broker,
+    which must not run, starts and knows of nothing."""
+    scan = LogScan(data_dir / "commitlog")
+    places = [one.record.log_offset for one in scan if one.record.topic == topic]
+    closed_directory.cut_log(data_dir, places[-messages])
 
 
 def _write(path: Path, at: int, data: bytes) -> None:

@@ -1,11 +1,14 @@
-"""`python -m soak MINUTES`: a cluster under load, killed again and again.
+"""`python -m soak MINUTES [--lose]`: a cluster under load, killed again and again.
 
 A nameserver, a broker and two proxies; three groups on a normal and a FIFO
 topic. Every 20 s a proxy is killed with -9, every 60 s the broker. At each scrape of the broker's
 metrics its counts must add up, and agree with what the clients know. At the end nothing may be
-lost, nothing may come in a receive that began after its ack was answered OK, or out of order.
+lost, nothing may come in a receive that began after its ack was answered OK, or out of order, and
+the audit passes. With --lose, confirmed messages vanish from the broker's log while it is down for
+the first time: then all that is asked is whether the audit finds it.
 """
 
+import argparse
 import asyncio
 import random
 import sys
@@ -14,13 +17,16 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.processes import Process, Server, cluster, free_port
+from harness.damaging import lose_end
+from harness.final_audit import audit
+from harness.processes import Server, cluster, free_port
 from soak.ledger import Ledger, Sent, Told
 from soak.samples import Samples
 from soak.scrape import breaches, left, scrape
 from soak.traffic import consume, produce
 
 NORMAL, FIFO = "soak-normal", "soak-fifo"
+BROKER = "broker-a"
 TOPIC_OF = {"billing": NORMAL, "audit": NORMAL, "ordering": FIFO}
 PRODUCERS = 4
 CONSUMERS = 4
@@ -32,6 +38,10 @@ DRAIN_S_MAX = 180.0
 GROWTH_MAX = 1.25
 DESCRIPTOR_GROWTH_MAX = 64
 BREACHES_SHOWN_MAX = 20
+LOST = 20
+"""Messages of the normal topic: more than clients have under way, so that some were confirmed."""
+LOST_DRAIN_S_MAX = 20.0
+"""What was lost is never settled."""
 
 
 @dataclass
@@ -41,6 +51,8 @@ class Soak:
     rng: random.Random
     seconds: float
     ledger: Ledger
+    lose: Path | None = None
+    """The broker's directory, from which messages are to vanish."""
     samples: Samples = field(default_factory=Samples)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     done: asyncio.Event = field(default_factory=asyncio.Event)
@@ -85,7 +97,7 @@ class Soak:
             passed_s = time.monotonic() - self._began
             if passed_s >= broker_s:
                 broker_s += BROKER_KILL_S
-                await self._kill("broker-a")
+                await self._kill(BROKER)
             if passed_s >= proxy_s:
                 proxy_s += PROXY_KILL_S
                 turn += 1
@@ -93,7 +105,10 @@ class Soak:
 
     async def _kill(self, name: str) -> None:
         process = self.server.processes[name]
-        await asyncio.to_thread(_kill_and_start, process)
+        await asyncio.to_thread(process.kill_tree)
+        if self.lose and name == BROKER and BROKER not in self.kills:
+            await asyncio.to_thread(lose_end, self.lose, NORMAL, LOST)
+        await asyncio.to_thread(process.start)
         self.kills[name] = self.kills.get(name, 0) + 1
 
     async def _watch(self) -> None:
@@ -121,7 +136,8 @@ class Soak:
 
     async def _drain(self) -> None:
         self.unsettled = -1
-        for _ in range(int(DRAIN_S_MAX / SCRAPE_S)):
+        drain_s_max = LOST_DRAIN_S_MAX if self.lose else DRAIN_S_MAX
+        for _ in range(int(drain_s_max / SCRAPE_S)):
             await asyncio.sleep(SCRAPE_S)
             if not self.unsettled:
                 return
@@ -157,12 +173,7 @@ class Soak:
         print(f"{self.ledger.failed_calls} failed calls")
 
 
-def _kill_and_start(process: Process) -> None:
-    process.kill_tree()
-    process.start()
-
-
-def _soak(folder: Path, seconds: float, seed: int) -> list[str]:
+def _soak(folder: Path, seconds: float, seed: int, *, lose: bool) -> list[str]:
     metrics_port = free_port()
     env = {
         "POPMQ_PROXY_INVISIBLE_MS_MIN": "0",
@@ -171,28 +182,39 @@ def _soak(folder: Path, seconds: float, seed: int) -> list[str]:
     }
     topics = {NORMAL: Sent(), FIFO: Sent()}
     groups = {group: Told(topics[topic], topic == FIFO) for group, topic in TOPIC_OF.items()}
+    ledger, data_dir = Ledger(topics, groups), folder / BROKER
     with cluster(folder, env, brokers=1, proxies=2) as server:
         server.cli("topic", "create", NORMAL, "--queues", "4")
         server.cli("topic", "create", FIFO, "--type", "fifo", "--queues", "4")
         for group, topic in TOPIC_OF.items():
             fifo = ["--fifo"] if topic == FIFO else []
             server.cli("group", "create", group, "--from", "first", "--max-attempts", "1000", *fifo)
-        soak = Soak(server, metrics_port, random.Random(seed), seconds, Ledger(topics, groups))
+        rng = random.Random(seed)
+        soak = Soak(server, metrics_port, rng, seconds, ledger, data_dir if lose else None)
         asyncio.run(soak.run())
     soak.report()
-    return soak.verdict()
+    audited = audit([data_dir], folder / "audits")
+    print(f"the audit ended with {audited.code}, and found {dict(audited.found)}")
+    if lose:
+        return audited.overlooked(NORMAL)
+    return soak.verdict() + audited.not_passed()
 
 
-def main(arguments: list[str]) -> None:
-    minutes = float(arguments[0]) if arguments else 10.0
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="soak", description=__doc__)
+    parser.add_argument("minutes", type=float, nargs="?", default=10.0)
+    parser.add_argument("--lose", action="store_true", help="messages vanish; is it found?")
+    asked = parser.parse_args()
+    if asked.lose and asked.minutes * 60 <= BROKER_KILL_S:
+        parser.error(f"the broker is killed after {BROKER_KILL_S:.0f} s")
     seed = random.SystemRandom().randrange(1 << 32)
-    print(f"{minutes:g} minutes, seed {seed}", flush=True)
+    print(f"{asked.minutes:g} minutes, seed {seed}", flush=True)
     with tempfile.TemporaryDirectory() as folder:
-        wrong = _soak(Path(folder), minutes * 60, seed)
+        wrong = _soak(Path(folder), asked.minutes * 60, seed, lose=asked.lose)
     for line in wrong:
         print(f"WRONG {line}")
     sys.exit(1 if wrong else 0)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

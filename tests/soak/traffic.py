@@ -34,7 +34,8 @@ async def produce(
     number = 0
     fifo = topic.endswith("fifo")
     while not stop.is_set():
-        async with Client(endpoint(), send_attempts=1, request_timeout_s=CALL_S) as client:
+        client = Client(endpoint(), send_attempts=1, request_timeout_s=CALL_S, counts=True)
+        async with client:
             try:
                 while not stop.is_set():
                     body = f"{line}-{number}"
@@ -60,7 +61,7 @@ async def consume(
     ledger: Ledger,
 ) -> None:
     while not done.is_set():
-        async with Client(endpoint(), request_timeout_s=CALL_S) as client:
+        async with Client(endpoint(), request_timeout_s=CALL_S, counts=True) as client:
             try:
                 while not done.is_set() and rng.random() > VANISH_PART:
                     await _receive(client, topic, group, told, rng, ledger)

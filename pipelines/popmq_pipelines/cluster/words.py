@@ -37,7 +37,7 @@ def covered(one: Coverage) -> str:
 def never_looked_at(one: Coverage) -> str:
     """Before the end of what was looked at."""
     if one.looked_at is None:
-        return "all" if one.problems else "–"
+        return "all" if one.as_of_ms is None else "–"
     if not one.never:
         return "nothing"
     return ", ".join(f"{start:,} to {end:,}" for start, end in one.never)

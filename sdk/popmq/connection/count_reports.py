@@ -18,6 +18,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountKey, Counts, CountsTaken, MessageFate
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import Connection
+from popmq.connection.pause import pause
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
@@ -67,15 +68,20 @@ class CountReporter:
             self.counts.deliveries(counted_as, first.topic, first.group, ids, handles)
 
     async def close(self, within_s: float) -> None:
-        """What is left, with the word that it is the last; of what is not taken in time the audit
-        says that it is missing."""
+        """What is left, with the word that it is the last, again and again until a server takes it;
+        of what is not taken in time the audit says that it is missing."""
         if self._reporting is None:
             return
         self._reporting.cancel()
         await asyncio.gather(self._reporting, return_exceptions=True)
+        failures = 0
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._tell(is_last=True)
+                while self._unanswered and not self._refused:
+                    failures += 1
+                    await pause(failures)
+                    await self._tell_again()
 
     async def _report(self) -> None:
         while True:
@@ -86,6 +92,9 @@ class CountReporter:
         report = self.counts.take(_now_ms(), is_last=is_last)
         if report is not None:
             self._unanswered.append(report)
+        await self._tell_again()
+
+    async def _tell_again(self) -> None:
         while self._unanswered and not self._refused:
             if not await self._told(self._unanswered[0]):
                 return
@@ -140,8 +149,9 @@ def _is_for_good(failed: PopMQClientError) -> bool:
             isinstance(cause, grpc.aio.AioRpcError)
             and cause.code() is grpc.StatusCode.UNIMPLEMENTED
         )
-    refused = isinstance(failed, RefusedByServer) and not failed.retriable
-    return refused and failed.code not in _LATER
+    if not isinstance(failed, RefusedByServer) or failed.retriable:
+        return False
+    return failed.code not in _LATER
 
 
 def _now_ms() -> int:

@@ -16,9 +16,9 @@ WITHIN_S = 5.0
 
 
 class Answers:
-    """In place of a connection: answers a report with the next of these codes, the last for ever."""
+    """In place of a connection: answers reports with these codes, at last always with the last."""
 
-    def __init__(self, *codes: v2.Code) -> None:
+    def __init__(self, *codes: v2.Code.ValueType) -> None:
         self.codes = list(codes)
         self.asked: list[consumer.ReportCountsRequest] = []
         self.consumer = SimpleNamespace(ReportCounts=None)
@@ -33,7 +33,7 @@ class Answers:
         return consumer.ReportCountsResponse(status=v2.Status(code=code))
 
 
-def reported(*codes: v2.Code) -> list[int]:
+def reported(*codes: v2.Code.ValueType, within_s: float = WITHIN_S) -> list[int]:
     """The numbers of reports that left: of a first send, of a second one at the client's end."""
 
     async def step() -> list[int]:
@@ -43,7 +43,7 @@ def reported(*codes: v2.Code) -> list[int]:
         _count_a_send(reports)
         await reports._tell(is_last=False)
         _count_a_send(reports)
-        await reports.close(WITHIN_S)
+        await reports.close(within_s)
         return [request.sequence for request in answers.asked]
 
     return asyncio.run(step())
@@ -69,8 +69,16 @@ def test_a_report_that_is_taken_is_told_once() -> None:
         v2.MASTER_PERSISTENCE_TIMEOUT,
     ],
 )
-def test_while_a_broker_is_away_reports_are_told_again(code: v2.Code) -> None:
+def test_while_a_broker_is_away_reports_are_told_again(code: v2.Code.ValueType) -> None:
     assert reported(code, v2.OK) == [0, 0, 1]
+
+
+def test_a_client_that_ends_tells_its_last_report_until_it_is_taken() -> None:
+    assert reported(v2.OK, v2.PROXY_TIMEOUT, v2.PROXY_TIMEOUT, v2.OK) == [0, 1, 1, 1]
+
+
+def test_a_client_does_not_wait_for_ever_to_be_heard_at_its_end() -> None:
+    assert set(reported(v2.PROXY_TIMEOUT, within_s=0.2)) == {0}
 
 
 def test_a_report_that_is_refused_for_good_is_the_last() -> None:
