@@ -140,6 +140,9 @@ def lose_end_of_log(chaos: Chaos) -> None:
 
 
 FAULTS = [
+    # First: a full disk costs a broker the oldest file of its log, and with it copies of messages
+    # that the judge counts at the end.
+    Fault("full-disk", "the disk of a broker is full", fill_disk),
     Fault("kill-broker", "kill -9 of a broker, started again", kill_broker),
     Fault("stop-broker", "SIGTERM of a broker, started again", stop_broker, gentle=True),
     Fault("kill-proxy", "kill -9 of a proxy, started again", kill_proxy),
@@ -150,7 +153,6 @@ FAULTS = [
     Fault("pause-proxy", "a proxy paused for 12 s (SIGSTOP)", pause_proxy),
     Fault("cut-network", "packets lost between one proxy and one broker, 12 s", cut_network),
     Fault("slow-network", "each packet to and from a broker 0.3 s late", slow_network, gentle=True),
-    Fault("full-disk", "the disk of a broker is full", fill_disk),
     Fault("add-broker", "a broker added, topics extended to it", add_broker, gentle=True),
     Fault("read-only", "a broker made read only, and back", make_read_only),
     Fault("roll-proxies", "rolling restart of the proxies", roll_proxies, gentle=True),
