@@ -112,9 +112,10 @@ def ack(entries: Sequence[tuple[str, str]]) -> bytes:
 def ack_runs(handles: Sequence[str]) -> bytes:
     """An AckRuns of these, made by the SDK."""
     messages: Any = [SimpleNamespace(receipt_handle=handle) for handle in handles]
-    found = convert.ack_runs(messages, GROUP, TOPIC)
-    assert found is not None
-    return found[0].SerializeToString()
+    runs = convert.runs_of(messages)
+    assert runs is not None
+    request = consumer.AckRunsRequest(group=GROUP, topic=TOPIC, runs=runs.parts)
+    return request.SerializeToString()
 
 
 def batches(answers: bytes, size: int) -> list[list[tuple[str, str]]]:

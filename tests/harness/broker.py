@@ -169,6 +169,12 @@ class EngineDriver:
     def change(self, handle: str, invisible_ms: int) -> link.ChangeInvisibleReply:
         return self.call(**change_body(handle, invisible_ms)).change_invisible
 
+    def extend(self, invisible_ms: int, *handles: str) -> list[int]:
+        runs, order = runs_of(handles)
+        asked = link.Extend(group=GROUP, topic=TOPIC, runs=runs, invisible_ms=invisible_ms)
+        outcomes = self.call(extend=asked).extend.outcomes
+        return [outcomes[i] for i in order]
+
     def nack(
         self,
         *handles: str,

@@ -261,7 +261,7 @@ async def test_a_broker_that_knows_no_acks_by_runs(endpoint: str, client: Client
         asked.append(request)
         status = v2.Status(code=v2.NOT_IMPLEMENTED)
         return consumer_pb2.AckRunsResponse(
-            status=status, refusals=[consumer_pb2.AckRefusal(run=0, status=status)]
+            status=status, refusals=[consumer_pb2.RunRefusal(run=0, status=status)]
         )
 
     await make_group(endpoint, "g")

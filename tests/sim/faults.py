@@ -7,7 +7,7 @@ from typing import Any
 from unittest.mock import patch
 
 from popmq_broker import opening
-from popmq_broker.core.leases.acked import AckedLeases
+from popmq_broker.core.leases.by_grant import LeasesByGrant
 from popmq_broker.core.leases.checkpoint import Checkpoint
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
 from popmq_broker.core.leases.leases import (
@@ -110,8 +110,8 @@ def a_message_is_revived_twice() -> Iterator[None]:
 
 @fault
 def an_ack_is_not_journaled() -> Iterator[None]:
-    def journal_acks(self: Ack, acked: AckedLeases, _: int) -> None:
-        for queue, offsets in acked.ended.values():
+    def journal_acks(self: Ack, acked: LeasesByGrant, _: int) -> None:
+        for queue, offsets in acked.held.values():
             self._lease_state.settle(queue, tuple(offsets), LeaseOutcome.ALREADY_ACKED)
             self._lease_state.wake_for_fifo(queue)
 

@@ -56,10 +56,10 @@ class _Answered(NamedTuple):
     """An answer by runs as one that has an entry of each message."""
 
     status: v2.Status
-    entries: list[consumer.AckRefusal]
+    entries: list[consumer.RunRefusal]
 
 
-_ACKED: Final = consumer.AckRefusal(status=v2.Status(code=v2.OK))
+_ACKED: Final = consumer.RunRefusal(status=v2.Status(code=v2.OK))
 
 
 class Settling:
@@ -211,10 +211,12 @@ class Settling:
         """None: the server, a broker behind it, or the server that gave the messages, knows no
         runs."""
         connection = self._connection
-        runs = convert.ack_runs(left, connection.resource(group), connection.resource(topic))
+        runs = convert.runs_of(left)
         if runs is None:
             return None
-        request, places = runs
+        request = consumer.AckRunsRequest(
+            group=connection.resource(group), topic=connection.resource(topic), runs=runs.parts
+        )
         try:
             response = await connection.ask(connection.consumer.AckRuns, request, attempts=1)
         except ServerUnreachable as failed:
@@ -228,7 +230,7 @@ class Settling:
         if any(one.status.code == v2.NOT_IMPLEMENTED for one in response.refusals):
             self._by_runs = False
             return None
-        entries = [refused.get(place, _ACKED) for place in places] if refused else []
+        entries = [refused.get(place, _ACKED) for place in runs.places] if refused else []
         return _Answered(response.status, entries)
 
     def _count(

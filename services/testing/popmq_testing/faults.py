@@ -21,12 +21,12 @@ CALLS: Final = {
     "receive": ("ReceiveRecords", "ReceiveMessage"),
     "ack": ("AckRuns", "AckMessage"),
     "nack": ("Nack",),
-    "change_invisible": ("ChangeInvisibleDuration",),
+    "change_invisible": ("ChangeInvisibleDuration", "ExtendRuns"),
     "recall": ("RecallMessage",),
     "end_transaction": ("EndTransaction",),
 }
 """What a test calls them → the RPCs; of those of a receive or ack our SDK calls the first,
-others the second."""
+others the second; of a change of the invisible time it calls the second where it renews leases."""
 _CALL_OF: Final = {rpc: call for call, rpcs in CALLS.items() for rpc in rpcs}
 
 

@@ -388,7 +388,7 @@ class ReceiveRecordsResponse(_message.Message):
 Global___ReceiveRecordsResponse: _TypeAlias = ReceiveRecordsResponse  # noqa: Y015
 
 @_typing.final
-class AckRun(_message.Message):
+class RunPart(_message.Message):
     """Messages that one receive gave of one queue. Their handles differ in nothing but offsets."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -399,7 +399,7 @@ class AckRun(_message.Message):
     """of any of them"""
     @_builtins.property
     def queue_offsets(self) -> _containers.RepeatedScalarFieldContainer[_builtins.int]:
-        """of those that are acked"""
+        """of those that are meant"""
 
     def __init__(
         self,
@@ -413,7 +413,7 @@ class AckRun(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AckRun: _TypeAlias = AckRun  # noqa: Y015
+Global___RunPart: _TypeAlias = RunPart  # noqa: Y015
 
 @_typing.final
 class AckRunsRequest(_message.Message):
@@ -427,7 +427,7 @@ class AckRunsRequest(_message.Message):
     @_builtins.property
     def topic(self) -> _definition_pb2.Resource: ...
     @_builtins.property
-    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AckRun]:
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunPart]:
         """up to 1,024 messages"""
 
     def __init__(
@@ -435,7 +435,7 @@ class AckRunsRequest(_message.Message):
         *,
         group: _definition_pb2.Resource | None = ...,
         topic: _definition_pb2.Resource | None = ...,
-        runs: _abc.Iterable[Global___AckRun] | None = ...,
+        runs: _abc.Iterable[Global___RunPart] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "topic", b"topic"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -446,7 +446,7 @@ class AckRunsRequest(_message.Message):
 Global___AckRunsRequest: _TypeAlias = AckRunsRequest  # noqa: Y015
 
 @_typing.final
-class AckRefusal(_message.Message):
+class RunRefusal(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 
     RUN_FIELD_NUMBER: _builtins.int
@@ -470,7 +470,7 @@ class AckRefusal(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AckRefusal: _TypeAlias = AckRefusal  # noqa: Y015
+Global___RunRefusal: _TypeAlias = RunRefusal  # noqa: Y015
 
 @_typing.final
 class AckRunsResponse(_message.Message):
@@ -481,14 +481,14 @@ class AckRunsResponse(_message.Message):
     @_builtins.property
     def status(self) -> _definition_pb2.Status: ...
     @_builtins.property
-    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___AckRefusal]:
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunRefusal]:
         """one of each message that was not acked; none beside a status"""
 
     def __init__(
         self,
         *,
         status: _definition_pb2.Status | None = ...,
-        refusals: _abc.Iterable[Global___AckRefusal] | None = ...,
+        refusals: _abc.Iterable[Global___RunRefusal] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -497,6 +497,68 @@ class AckRunsResponse(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___AckRunsResponse: _TypeAlias = AckRunsResponse  # noqa: Y015
+
+@_typing.final
+class ExtendRunsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    INVISIBLE_DURATION_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def topic(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunPart]:
+        """up to 1,024 messages"""
+
+    @_builtins.property
+    def invisible_duration(self) -> _duration_pb2.Duration:
+        """from now; what is held longer stays so"""
+
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        topic: _definition_pb2.Resource | None = ...,
+        runs: _abc.Iterable[Global___RunPart] | None = ...,
+        invisible_duration: _duration_pb2.Duration | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "invisible_duration", b"invisible_duration", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "invisible_duration", b"invisible_duration", "runs", b"runs", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtendRunsRequest: _TypeAlias = ExtendRunsRequest  # noqa: Y015
+
+@_typing.final
+class ExtendRunsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status: ...
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunRefusal]:
+        """as of AckRuns, of messages that are not held any more"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        refusals: _abc.Iterable[Global___RunRefusal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusals", b"refusals", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtendRunsResponse: _TypeAlias = ExtendRunsResponse  # noqa: Y015
 
 @_typing.final
 class EndPollsRequest(_message.Message):

@@ -55,6 +55,11 @@ class ConsumerStub(object):
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsResponse.FromString,
                 _registered_method=True)
+        self.ExtendRuns = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/ExtendRuns',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsResponse.FromString,
+                _registered_method=True)
         self.EndPolls = channel.unary_unary(
                 '/popmq.consumer.v1.Consumer/EndPolls',
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsRequest.SerializeToString,
@@ -114,6 +119,14 @@ class ConsumerServicer(object):
 
     def AckRuns(self, request, context):
         """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def ExtendRuns(self, request, context):
+        """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
+        ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -185,6 +198,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.AckRuns,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsResponse.SerializeToString,
+            ),
+            'ExtendRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.ExtendRuns,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsResponse.SerializeToString,
             ),
             'EndPolls': grpc.unary_unary_rpc_method_handler(
                     servicer.EndPolls,
@@ -325,6 +343,33 @@ class Consumer(object):
             '/popmq.consumer.v1.Consumer/AckRuns',
             popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.AckRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def ExtendRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/ExtendRuns',
+            popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -44,6 +44,10 @@ class ConsumerStub:
     """
     AckRuns: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.AckRunsRequest, _consumer_pb2.AckRunsResponse]
     """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle."""
+    ExtendRuns: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.ExtendRunsRequest, _consumer_pb2.ExtendRunsResponse]
+    """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
+    ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
+    """
     EndPolls: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]
     """Receives of this client that wait are answered now, most often with nothing. Who cancels one
     loses what is on the way to it until the lease is over; who ends it can give that back.
@@ -74,6 +78,10 @@ class ConsumerAsyncStub(ConsumerStub):
     """
     AckRuns: _aio.UnaryUnaryMultiCallable[_consumer_pb2.AckRunsRequest, _consumer_pb2.AckRunsResponse]  # type: ignore[assignment]
     """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle."""
+    ExtendRuns: _aio.UnaryUnaryMultiCallable[_consumer_pb2.ExtendRunsRequest, _consumer_pb2.ExtendRunsResponse]  # type: ignore[assignment]
+    """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
+    ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
+    """
     EndPolls: _aio.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]  # type: ignore[assignment]
     """Receives of this client that wait are answered now, most often with nothing. Who cancels one
     loses what is on the way to it until the lease is over; who ends it can give that back.
@@ -125,6 +133,16 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         context: _ServicerContext,
     ) -> _typing.Union[_consumer_pb2.AckRunsResponse, _abc.Awaitable[_consumer_pb2.AckRunsResponse]]:
         """AckMessage of apache.rocketmq.v2, several messages of one receive by one handle."""
+
+    @_abc_1.abstractmethod
+    def ExtendRuns(
+        self,
+        request: _consumer_pb2.ExtendRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.ExtendRunsResponse, _abc.Awaitable[_consumer_pb2.ExtendRunsResponse]]:
+        """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
+        ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
+        """
 
     @_abc_1.abstractmethod
     def EndPolls(

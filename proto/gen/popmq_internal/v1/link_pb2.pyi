@@ -291,6 +291,7 @@ class Call(_message.Message):
     FORWARD_DEAD_LETTER_FIELD_NUMBER: _builtins.int
     CANCEL_FIELD_NUMBER: _builtins.int
     NACK_FIELD_NUMBER: _builtins.int
+    EXTEND_FIELD_NUMBER: _builtins.int
     PUT_TOPIC_FIELD_NUMBER: _builtins.int
     DELETE_TOPIC_FIELD_NUMBER: _builtins.int
     PUT_GROUP_FIELD_NUMBER: _builtins.int
@@ -365,6 +366,8 @@ class Call(_message.Message):
 
     @_builtins.property
     def nack(self) -> Global___Nack: ...
+    @_builtins.property
+    def extend(self) -> Global___Extend: ...
     @_builtins.property
     def put_topic(self) -> Global___PutTopic: ...
     @_builtins.property
@@ -491,6 +494,7 @@ class Call(_message.Message):
         forward_dead_letter: Global___ForwardDeadLetter | None = ...,
         cancel: Global___Cancel | None = ...,
         nack: Global___Nack | None = ...,
+        extend: Global___Extend | None = ...,
         put_topic: Global___PutTopic | None = ...,
         delete_topic: Global___DeleteTopic | None = ...,
         put_group: Global___PutGroup | None = ...,
@@ -547,11 +551,11 @@ class Call(_message.Message):
         peek_messages: Global___PeekMessages | None = ...,
         report_counts: Global___ReportCounts | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "report_counts", b"report_counts", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "extend", b"extend", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "report_counts", b"report_counts", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "report_counts", b"report_counts", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["accept_peer", b"accept_peer", "ack", b"ack", "alive", b"alive", "body", b"body", "cancel", b"cancel", "change_invisible", b"change_invisible", "commit_offset", b"commit_offset", "delete_group", b"delete_group", "delete_topic", b"delete_topic", "describe", b"describe", "end_poll", b"end_poll", "end_transaction", b"end_transaction", "explain", b"explain", "export_snapshot", b"export_snapshot", "export_status", b"export_status", "extend", b"extend", "figures", b"figures", "find_messages", b"find_messages", "find_offset", b"find_offset", "fix_start", b"fix_start", "forward_dead_letter", b"forward_dead_letter", "get_access", b"get_access", "get_group", b"get_group", "get_message", b"get_message", "get_offset", b"get_offset", "gone", b"gone", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "pass_on", b"pass_on", "peek_messages", b"peek_messages", "peers", b"peers", "ping", b"ping", "poll_checks", b"poll_checks", "pop", b"pop", "proxy_here", b"proxy_here", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "put_access", b"put_access", "put_group", b"put_group", "put_topic", b"put_topic", "rebuild_queue", b"rebuild_queue", "recall", b"recall", "redrive", b"redrive", "redrive_dead_letters", b"redrive_dead_letters", "release", b"release", "replica_ack", b"replica_ack", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "replica_move", b"replica_move", "report_counts", b"report_counts", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "set_permission", b"set_permission", "show_proxies", b"show_proxies", "show_settings", b"show_settings", "watch", b"watch"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move", "show_settings", "proxy_report", "show_proxies", "list_delayed", "peek_messages", "report_counts"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["send", "pop", "ack", "change_invisible", "release", "forward_dead_letter", "cancel", "nack", "extend", "put_topic", "delete_topic", "put_group", "delete_group", "get_group", "describe", "list_dead_letters", "redrive", "alive", "gone", "recall", "end_transaction", "poll_checks", "list_transactions", "find_messages", "get_message", "pull", "commit_offset", "get_offset", "find_offset", "reset_offsets", "join", "explain", "inspect", "figures", "proxy_here", "send_back", "lock_queues", "ping", "set_permission", "export_snapshot", "export_status", "rebuild_queue", "fix_start", "redrive_dead_letters", "purge_dead_letters", "watch", "end_poll", "pass_on", "peers", "accept_peer", "get_access", "put_access", "replica_hello", "replica_fetch", "replica_ack", "replica_files", "replica_group", "replica_move", "show_settings", "proxy_report", "show_proxies", "list_delayed", "peek_messages", "report_counts"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -572,6 +576,7 @@ class Reply(_message.Message):
     ACK_FIELD_NUMBER: _builtins.int
     CHANGE_INVISIBLE_FIELD_NUMBER: _builtins.int
     NACK_FIELD_NUMBER: _builtins.int
+    EXTEND_FIELD_NUMBER: _builtins.int
     DONE_FIELD_NUMBER: _builtins.int
     GET_GROUP_FIELD_NUMBER: _builtins.int
     DESCRIBE_FIELD_NUMBER: _builtins.int
@@ -617,6 +622,8 @@ class Reply(_message.Message):
     def change_invisible(self) -> Global___ChangeInvisibleReply: ...
     @_builtins.property
     def nack(self) -> Global___NackReply: ...
+    @_builtins.property
+    def extend(self) -> Global___ExtendReply: ...
     @_builtins.property
     def done(self) -> Global___Done:
         """everything that has nothing to say but that it is on disk"""
@@ -701,6 +708,7 @@ class Reply(_message.Message):
         ack: Global___AckReply | None = ...,
         change_invisible: Global___ChangeInvisibleReply | None = ...,
         nack: Global___NackReply | None = ...,
+        extend: Global___ExtendReply | None = ...,
         done: Global___Done | None = ...,
         get_group: Global___GetGroupReply | None = ...,
         describe: Global___DescribeReply | None = ...,
@@ -734,11 +742,11 @@ class Reply(_message.Message):
         list_delayed: Global___ListDelayedReply | None = ...,
         peek_messages: Global___PeekReply | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "extend", b"extend", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["access", b"access", "ack", b"ack", "body", b"body", "change_invisible", b"change_invisible", "describe", b"describe", "done", b"done", "explain", b"explain", "export", b"export", "extend", b"extend", "failure", b"failure", "figures", b"figures", "fix_start", b"fix_start", "found_messages", b"found_messages", "get_group", b"get_group", "id", b"id", "inspect", b"inspect", "join", b"join", "list_dead_letters", b"list_dead_letters", "list_delayed", b"list_delayed", "list_transactions", b"list_transactions", "lock_queues", b"lock_queues", "nack", b"nack", "offset", b"offset", "peek_messages", b"peek_messages", "peers", b"peers", "poll_checks", b"poll_checks", "pop", b"pop", "proxies", b"proxies", "proxy_report", b"proxy_report", "pull", b"pull", "purge_dead_letters", b"purge_dead_letters", "rebuild_queue", b"rebuild_queue", "redrive", b"redrive", "replica_fetch", b"replica_fetch", "replica_files", b"replica_files", "replica_group", b"replica_group", "replica_hello", b"replica_hello", "reset_offsets", b"reset_offsets", "send", b"send", "send_back", b"send_back", "settings", b"settings"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
-    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group", "settings", "proxy_report", "proxies", "list_delayed", "peek_messages"]  # noqa: Y015
+    _WhichOneofReturnType_body: _TypeAlias = _typing.Literal["failure", "send", "pop", "ack", "change_invisible", "nack", "extend", "done", "get_group", "describe", "list_dead_letters", "redrive", "purge_dead_letters", "poll_checks", "list_transactions", "found_messages", "pull", "offset", "reset_offsets", "join", "explain", "inspect", "figures", "send_back", "lock_queues", "export", "rebuild_queue", "fix_start", "peers", "access", "replica_hello", "replica_fetch", "replica_files", "replica_group", "settings", "proxy_report", "proxies", "list_delayed", "peek_messages"]  # noqa: Y015
     _WhichOneofArgType_body: _TypeAlias = _typing.Literal["body", b"body"]  # noqa: Y015
     def WhichOneof(self, oneof_group: _WhichOneofArgType_body) -> _WhichOneofReturnType_body | None: ...
 
@@ -1237,14 +1245,14 @@ class Ack(_message.Message):
     @_builtins.property
     def handles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
     @_builtins.property
-    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___AckRun]: ...
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunPart]: ...
     def __init__(
         self,
         *,
         group: _builtins.str = ...,
         topic: _builtins.str = ...,
         handles: _abc.Iterable[_builtins.str] | None = ...,
-        runs: _abc.Iterable[Global___AckRun] | None = ...,
+        runs: _abc.Iterable[Global___RunPart] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
@@ -1255,7 +1263,7 @@ class Ack(_message.Message):
 Global___Ack: _TypeAlias = Ack  # noqa: Y015
 
 @_typing.final
-class AckRun(_message.Message):
+class RunPart(_message.Message):
     """Leases that one pop made in one queue."""
 
     DESCRIPTOR: _descriptor.Descriptor
@@ -1278,7 +1286,7 @@ class AckRun(_message.Message):
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
-Global___AckRun: _TypeAlias = AckRun  # noqa: Y015
+Global___RunPart: _TypeAlias = RunPart  # noqa: Y015
 
 @_typing.final
 class AckReply(_message.Message):
@@ -1353,6 +1361,61 @@ class ChangeInvisibleReply(_message.Message):
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
 Global___ChangeInvisibleReply: _TypeAlias = ChangeInvisibleReply  # noqa: Y015
+
+@_typing.final
+class Extend(_message.Message):
+    """Leases that last longer, under the same handles."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    INVISIBLE_MS_FIELD_NUMBER: _builtins.int
+    group: _builtins.str
+    topic: _builtins.str
+    """the topic the client consumes, never the retry topic"""
+    invisible_ms: _builtins.int
+    """from now; a lease that lasts longer already stays as it is"""
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunPart]: ...
+    def __init__(
+        self,
+        *,
+        group: _builtins.str = ...,
+        topic: _builtins.str = ...,
+        runs: _abc.Iterable[Global___RunPart] | None = ...,
+        invisible_ms: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["group", b"group", "invisible_ms", b"invisible_ms", "runs", b"runs", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___Extend: _TypeAlias = Extend  # noqa: Y015
+
+@_typing.final
+class ExtendReply(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    OUTCOMES_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___LeaseOutcome.ValueType]:
+        """one per lease, in order"""
+
+    def __init__(
+        self,
+        *,
+        outcomes: _abc.Iterable[Global___LeaseOutcome.ValueType] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["outcomes", b"outcomes"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___ExtendReply: _TypeAlias = ExtendReply  # noqa: Y015
 
 @_typing.final
 class Release(_message.Message):

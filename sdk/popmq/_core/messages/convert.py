@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import NamedTuple
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -110,12 +111,16 @@ def ack(
     )
 
 
-def ack_runs(
-    messages: Sequence[ReceivedMessage], group: v2.Resource, topic: v2.Resource
-) -> tuple[consumer.AckRunsRequest, list[tuple[int, int]]] | None:
-    """The request, and of each message its run and queue offset. Messages that one receive gave of
-    one queue share a run. None: a handle is another server's."""
-    request = consumer.AckRunsRequest(group=group, topic=topic)
+class Runs(NamedTuple):
+    """Messages by what they were given by: those that one receive gave of one queue share a run."""
+
+    parts: list[consumer.RunPart]
+    places: list[tuple[int, int]]
+    """Of each message its run, from 0, and its queue offset."""
+
+
+def runs_of(messages: Sequence[ReceivedMessage]) -> Runs | None:
+    """None: a handle is another server's."""
     numbers: dict[str, int] = {}
     offsets: list[list[int]] = []
     handles: list[str] = []
@@ -136,9 +141,11 @@ def ack_runs(
             offsets.append([])
         offsets[run].append(offset)
         places.append((run, offset))
-    for handle, own in zip(handles, offsets, strict=True):
-        request.runs.add(receipt_handle=handle, queue_offsets=own)
-    return request, places
+    parts = [
+        consumer.RunPart(receipt_handle=handle, queue_offsets=own)
+        for handle, own in zip(handles, offsets, strict=True)
+    ]
+    return Runs(parts, places)
 
 
 def _run_and_offset(handle: str) -> tuple[str, str, int]:
@@ -162,6 +169,14 @@ def change(
         receipt_handle=message.receipt_handle,
         message_id=message.message_id,
     )
+    request.invisible_duration.FromMilliseconds(int(seconds * 1000))
+    return request
+
+
+def extend(
+    runs: Runs, group: v2.Resource, topic: v2.Resource, seconds: float
+) -> consumer.ExtendRunsRequest:
+    request = consumer.ExtendRunsRequest(group=group, topic=topic, runs=runs.parts)
     request.invisible_duration.FromMilliseconds(int(seconds * 1000))
     return request
 

@@ -29,6 +29,7 @@ from popmq_broker.engine.inspect.told_settings import ToldSettings
 from popmq_broker.engine.journal.pop_buffer import Storing
 from popmq_broker.engine.journal.state import BrokerState
 from popmq_broker.engine.leases.ack import Ack
+from popmq_broker.engine.leases.extend import Extend
 from popmq_broker.engine.leases.nack import Nacks
 from popmq_broker.engine.leases.poll import Polls
 from popmq_broker.engine.leases.pop import Pop
@@ -62,6 +63,7 @@ _REPLY_FIELD = {
     "pop": "pop",
     "ack": "ack",
     "change_invisible": "change_invisible",
+    "extend": "extend",
     "nack": "nack",
     "list_dead_letters": "list_dead_letters",
     "redrive": "redrive",
@@ -144,6 +146,7 @@ class Broker:
             "pass_on": polls.pass_on,
             "ack": ack.ack,
             "change_invisible": ack.change,
+            "extend": Extend(runtime, leases, ack).extend,
             "nack": Nacks(runtime, catalog, ack, self.revive).nack,
             "release": ack.release,
             "forward_dead_letter": ack.forward,

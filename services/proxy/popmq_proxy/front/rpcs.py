@@ -82,6 +82,7 @@ _ONLY_LOOK = ("List", "Peek", "Describe", "Find", "Get", "Explain", "Inspect", "
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
     "AckRuns": consumer.AckRunsRequest,
+    "ExtendRuns": consumer.ExtendRunsRequest,
     "EndPolls": consumer.EndPollsRequest,
     "Pull": consumer.PullRequest,
     "Join": consumer.JoinRequest,
@@ -170,7 +171,7 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
         rpc = Rpc(CONSUMER, name, RpcKind.UNARY, message.FromString, handler)
         if name == "Pull":
             rpc = replace(rpc, brings_messages=True)
-        elif name == "AckRuns":
+        elif name in ("AckRuns", "ExtendRuns"):
             decode = _decoder_of_acks(message)
             rpc = replace(rpc, decode=decode, request_bytes_max=ACKS_BYTES_MAX)
         found.append(rpc)

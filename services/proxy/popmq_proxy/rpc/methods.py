@@ -174,6 +174,7 @@ def _of_leases(ack: AckHandler) -> dict[str, tuple[Unary, type[Any]]]:
     return {
         "AckMessage": (ack.ack_message, service.AckMessageResponse),
         "AckRuns": (ack.ack_runs, consumer.AckRunsResponse),
+        "ExtendRuns": (ack.extend_runs, consumer.ExtendRunsResponse),
         "ChangeInvisibleDuration": (
             ack.change_invisible_duration,
             service.ChangeInvisibleDurationResponse,

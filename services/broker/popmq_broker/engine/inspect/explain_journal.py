@@ -67,7 +67,19 @@ async def read_journal(
                 lines += _lines(record, wanted)
     lines = _with_starts(_without_replaced(lines), wanted)
     lines.sort(key=lambda line: (line.at_ms, line.generation))
+    _name_extensions(lines)
     reply.journal.extend(lines)
+
+
+def _name_extensions(lines: list[link.JournalLine]) -> None:
+    """A lease of the same generation once more lasts longer: nothing was handed out."""
+    seen: set[tuple[str, str, int, int, int]] = set()
+    for line in lines:
+        if line.kind in (link.JOURNAL_KIND_HANDED_OUT, link.JOURNAL_KIND_HELD_ANEW):
+            lease = (*_owner(line), line.generation)
+            if lease in seen:
+                line.kind = link.JOURNAL_KIND_RENEWED
+            seen.add(lease)
 
 
 def _without_replaced(lines: list[link.JournalLine]) -> list[link.JournalLine]:
@@ -188,7 +200,8 @@ def _of_checkpoint(
 
 
 def _kind(checkpoint: ck.Checkpoint, at_ms: int) -> "link.JournalKind.ValueType":
-    """A renewal is the same checkpoint once more, with a longer time."""
+    """A renewal is the same checkpoint once more, with a longer time; `_name_extensions` finds
+    those that do not tell by how much."""
     if checkpoint.nack is not None:
         return link.JOURNAL_KIND_NACKED
     if checkpoint.renew_ms and checkpoint.invisible_ms > checkpoint.renew_ms:

@@ -11,11 +11,11 @@ Differs: the outcome is typed, and an ack that cannot be stored is an error, not
 
 import asyncio
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.acked import AckedLeases
+from popmq_broker.core.leases.by_grant import LeasesByGrant
 from popmq_broker.core.leases.grant import NOT_STORED, Grant
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.core.leases.nack import Nack
@@ -42,12 +42,20 @@ OUTCOMES = {
 }
 
 
-def _acked(request: link.Ack) -> Iterator[tuple[Receipt, Sequence[int]]]:
-    """A handle, and the queue offsets of the messages that are acked by it."""
-    yield from receipt.runs(request.handles)
-    for run in request.runs:
+def outcomes_told(outcomes: Sequence[LeaseOutcome]) -> list["link.LeaseOutcome.ValueType"]:
+    return [OUTCOMES[outcome] for outcome in outcomes]
+
+
+def by_runs(runs: Iterable[link.RunPart]) -> Iterator[tuple[Receipt, Sequence[int]]]:
+    """A handle, and the queue offsets of the messages that are named by it."""
+    for run in runs:
         if run.queue_offsets:
             yield receipt.decode(run.handle), run.queue_offsets
+
+
+def _acked(request: link.Ack) -> Iterator[tuple[Receipt, Sequence[int]]]:
+    yield from receipt.runs(request.handles)
+    yield from by_runs(request.runs)
 
 
 class Ack:
@@ -61,19 +69,30 @@ class Ack:
         """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
         runtime = self._runtime
         now_ms = runtime.clock.now_ms()
-        acked = AckedLeases()
-        for ref, offsets in _acked(request):
-            queue = self._queue_of(request.group, request.topic, ref)
-            if queue is None:
-                acked.unknown(len(offsets))
-            else:
-                acked.add(queue, ref, offsets, now_ms)
+        acked = LeasesByGrant()
+        self.find(acked, request.group, request.topic, _acked(request), now_ms)
         for outcome, count in Counter(acked.outcomes).items():
             runtime.stats.acked[request.topic, request.group, outcome.value] += count
         wrote = self._journal_acks(acked, now_ms)
         if wrote or LeaseOutcome.ALREADY_ACKED in acked.outcomes:
             await runtime.store.durable(runtime.store.log_end)
-        return link.AckReply(outcomes=[OUTCOMES[outcome] for outcome in acked.outcomes])
+        return link.AckReply(outcomes=outcomes_told(acked.outcomes))
+
+    def find(
+        self,
+        found: LeasesByGrant,
+        group: str,
+        topic: str,
+        runs: Iterable[tuple[Receipt, Sequence[int]]],
+        now_ms: int,
+    ) -> None:
+        """`runs`: a handle, and the queue offsets of messages that are named by it."""
+        for ref, offsets in runs:
+            queue = self._queue_of(group, topic, ref)
+            if queue is None:
+                found.unknown(len(offsets))
+            else:
+                found.add(queue, ref, offsets, now_ms)
 
     async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
         """A new lease from now for `invisible_ms`; 0: due at once. Asked again with the same
@@ -164,19 +183,19 @@ class Ack:
         stored = retry_topic(group, topic) if ref.retry_mark else topic
         return self._lease_state.group_queue(QueueKey(group, stored, ref.queue_id))
 
-    def _journal_acks(self, acked: AckedLeases, now_ms: int) -> bool:
+    def _journal_acks(self, acked: LeasesByGrant, now_ms: int) -> bool:
         """One record per checkpoint, if that was stored, then the leases end; True: it wrote."""
         runtime, lease_state = self._runtime, self._lease_state
         drafts = [
             journal.ack(runtime, queue.key, grant, tuple(offsets), now_ms=now_ms)
-            for grant, (queue, offsets) in acked.ended.items()
+            for grant, (queue, offsets) in acked.held.items()
             if grant.stored
         ]
         if drafts:
             runtime.store.append(drafts, now_ms, system=True)
-        for queue, offsets in acked.ended.values():
+        for queue, offsets in acked.held.values():
             lease_state.settle(queue, tuple(offsets), LeaseOutcome.ALREADY_ACKED)
-        for queue in dict.fromkeys(queue for queue, _ in acked.ended.values()):
+        for queue in dict.fromkeys(queue for queue, _ in acked.held.values()):
             lease_state.wake_for_fifo(queue)
         return bool(drafts)
 

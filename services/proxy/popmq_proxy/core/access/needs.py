@@ -180,6 +180,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (MESSAGING, "SyncLiteSubscription"): _consume(*SUB),
     (CONSUMER, "Nack"): _consume(*SUB),
     (CONSUMER, "AckRuns"): _consume(*SUB),
+    (CONSUMER, "ExtendRuns"): _consume(*SUB),
     (CONSUMER, "EndPolls"): _nothing,
     (CONSUMER, "Pull"): _consume(*SUB),
     (CONSUMER, "Join"): _consume(*SUB),

@@ -195,7 +195,8 @@ def _journaled(line: link.JournalLine, attempt: int) -> tuple[str, str]:
                 f"handed out to group {group}{who}, attempt {attempt}, until {until}",
             )
         case link.JOURNAL_KIND_RENEWED:
-            return "renewed", f"client {line.client_id} lives: held until {until}"
+            why = f"client {line.client_id} lives" if line.client_id else f"group {group} asked"
+            return "renewed", f"{why}: held until {until}"
         case link.JOURNAL_KIND_HELD_ANEW:
             return "changed", f"group {group} holds it until {until}, lease {line.generation}"
         case link.JOURNAL_KIND_NACKED:

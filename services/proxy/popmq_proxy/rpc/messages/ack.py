@@ -1,8 +1,10 @@
-"""By receipt handle: AckMessage, AckRuns, ChangeInvisibleDuration, and
+"""By receipt handle: AckMessage, AckRuns, ChangeInvisibleDuration, ExtendRuns, and
 ForwardMessageToDeadLetterQueue."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
+
+from google.protobuf.duration_pb2 import Duration
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
@@ -64,30 +66,36 @@ class AckHandler:
         self, ctx: CallContext, request: consumer.AckRunsRequest
     ) -> consumer.AckRunsResponse:
         """The same for our SDK: many messages by one handle, and only what is refused is named."""
-        runs = request.runs
-        count = sum(len(run.queue_offsets) for run in runs)
-        if not 1 <= count <= ENTRIES_MAX:
-            raise BadRequest(reason=f"{counted(count, 'message')}, 1 to {ENTRIES_MAX} allowed")
         group, topic = ctx.stored(request.group), ctx.stored(request.topic)
-        places, wrong = _by_broker([run.receipt_handle for run in runs], group, topic)
-        found = {i: [status] * len(runs[i].queue_offsets) for i, status in wrong.items()}
-        for broker, numbers in places.items():
-            ack = link.Ack(group=group, topic=topic)
-            for i in numbers:
-                ack.runs.add(handle=runs[i].receipt_handle, queue_offsets=runs[i].queue_offsets)
-            answers = iter(await self._ack_at(ctx if len(places) == 1 else None, broker, ack))
-            for i in numbers:
-                found[i] = list(islice(answers, len(runs[i].queue_offsets)))
-        statuses = [status for i in range(len(runs)) for status in found[i]]
-        of_all, refusals = common(statuses), []
-        if of_all.code != v2.OK:
-            refusals = [
-                consumer.AckRefusal(run=i, queue_offset=offset, status=status)
-                for i, run in enumerate(runs)
-                for offset, status in zip(run.queue_offsets, found[i], strict=True)
-                if status.code != v2.OK
-            ]
-        return consumer.AckRunsResponse(status=of_all, refusals=refusals)
+
+        async def ask(
+            waits: CallContext | None, broker: str, runs: list[link.RunPart]
+        ) -> list[v2.Status]:
+            return await self._ack_at(waits, broker, link.Ack(group=group, topic=topic, runs=runs))
+
+        status, refusals = await _by_runs(ctx, group, topic, request.runs, ask)
+        return consumer.AckRunsResponse(status=status, refusals=refusals)
+
+    async def extend_runs(
+        self, ctx: CallContext, request: consumer.ExtendRunsRequest
+    ) -> consumer.ExtendRunsResponse:
+        """ChangeInvisibleDuration for our SDK: by runs, and handles stay as they are."""
+        group, topic = ctx.stored(request.group), ctx.stored(request.topic)
+        invisible_ms = self._invisible_ms(request.invisible_duration)
+
+        async def ask(
+            waits: CallContext | None, broker: str, runs: list[link.RunPart]
+        ) -> list[v2.Status]:
+            extend = link.Extend(group=group, topic=topic, runs=runs, invisible_ms=invisible_ms)
+            call, handles = link.Call(extend=extend), [run.handle for run in runs]
+            try:
+                reply = await self._at(waits, broker, call, handles)
+            except PopMQError as error:
+                return [status_of(error)] * sum(len(run.queue_offsets) for run in runs)
+            return [_still_held(outcome) for outcome in reply.extend.outcomes]
+
+        status, refusals = await _by_runs(ctx, group, topic, request.runs, ask)
+        return consumer.ExtendRunsResponse(status=status, refusals=refusals)
 
     async def _ack_at(
         self, waits: CallContext | None, broker: str, ack: link.Ack
@@ -97,10 +105,7 @@ class AckHandler:
         handles = [*ack.handles, *(run.handle for run in ack.runs)]
         count = len(ack.handles) + sum(len(run.queue_offsets) for run in ack.runs)
         try:
-            if waits is None:
-                reply = await self._upstream.call(broker, call)
-            else:
-                reply = await self._upstream.call_there(waits, broker, call, handles=handles)
+            reply = await self._at(waits, broker, call, handles)
         except PopMQError as error:
             return [status_of(error)] * count
         if len(reply.ack.outcomes) != count:  # an older broker, which passes over runs
@@ -108,6 +113,22 @@ class AckHandler:
         if reply.ack.outcomes == [link.LEASE_OUTCOME_DONE] * count:
             return [OK] * count
         return [lease_status(outcome) for outcome in reply.ack.outcomes]
+
+    async def _at(
+        self, waits: CallContext | None, broker: str, call: link.Call, handles: list[str]
+    ) -> link.Reply:
+        """`waits`: the call, if it may wait for this broker."""
+        if waits is None:
+            return await self._upstream.call(broker, call)
+        return await self._upstream.call_there(waits, broker, call, handles=handles)
+
+    def _invisible_ms(self, duration: Duration) -> int:
+        invisible_ms, limit_ms = duration_ms(duration), self._upstream.config.invisible_ms_max
+        if not 0 <= invisible_ms <= limit_ms:
+            what = "small" if invisible_ms < 0 else "large"
+            reason = f"the invisibleTime is too {what}: {invisible_ms} ms, 0 to {limit_ms} ms"
+            raise IllegalInvisibleTime(reason=reason)
+        return invisible_ms
 
     async def change_invisible_duration(
         self, ctx: CallContext, request: service.ChangeInvisibleDurationRequest
@@ -127,23 +148,15 @@ class AckHandler:
         topic: str,
         request: service.ChangeInvisibleDurationRequest,
     ) -> tuple[str, v2.Status]:
-        invisible_ms = duration_ms(request.invisible_duration)
-        limit_ms = self._upstream.config.invisible_ms_max
-        if not 0 <= invisible_ms <= limit_ms:
-            what = "small" if invisible_ms < 0 else "large"
-            reason = f"the invisibleTime is too {what}: {invisible_ms} ms, 0 to {limit_ms} ms"
-            raise IllegalInvisibleTime(reason=reason)
+        invisible_ms = self._invisible_ms(request.invisible_duration)
         broker = receipt.broker_of(request.receipt_handle, group, topic)
         change = link.ChangeInvisible(
             group=group, topic=topic, handle=request.receipt_handle, invisible_ms=invisible_ms
         )
         call = link.Call(change_invisible=change)
         reply = await self._upstream.call_there(ctx, broker, call, handles=[change.handle])
-        status = lease_status(reply.change_invisible.outcome)
-        if reply.change_invisible.outcome != link.LEASE_OUTCOME_DONE:
-            if status.code == v2.OK:  # acked meanwhile: nothing is left to change
-                error = InvalidReceiptHandle(reason="the message has been acknowledged")
-                status = status_of(error)
+        status = _still_held(reply.change_invisible.outcome)
+        if status.code != v2.OK:
             return request.receipt_handle, status
         return reply.change_invisible.handle, status
 
@@ -197,6 +210,46 @@ def _by_broker(
         except InvalidReceiptHandle as error:
             wrong[i] = status_of(error)
     return places, wrong
+
+
+async def _by_runs(
+    ctx: CallContext,
+    group: str,
+    topic: str,
+    runs: Sequence[consumer.RunPart],
+    ask: Callable[[CallContext | None, str, list[link.RunPart]], Awaitable[list[v2.Status]]],
+) -> tuple[v2.Status, list[consumer.RunRefusal]]:
+    """The status of all, and what was refused; `ask` gets all runs of a broker in one call, and the
+    call if it may wait for this broker. It tells one status per message, in order."""
+    count = sum(len(run.queue_offsets) for run in runs)
+    if not 1 <= count <= ENTRIES_MAX:
+        raise BadRequest(reason=f"{counted(count, 'message')}, 1 to {ENTRIES_MAX} allowed")
+    places, wrong = _by_broker([run.receipt_handle for run in runs], group, topic)
+    found = {i: [status] * len(runs[i].queue_offsets) for i, status in wrong.items()}
+    for broker, numbers in places.items():
+        asked = [
+            link.RunPart(handle=runs[i].receipt_handle, queue_offsets=runs[i].queue_offsets)
+            for i in numbers
+        ]
+        answers = iter(await ask(ctx if len(places) == 1 else None, broker, asked))
+        for i in numbers:
+            found[i] = list(islice(answers, len(runs[i].queue_offsets)))
+    status = common([status for i in range(len(runs)) for status in found[i]])
+    if status.code == v2.OK:
+        return status, []
+    return status, [
+        consumer.RunRefusal(run=i, queue_offset=offset, status=status)
+        for i, run in enumerate(runs)
+        for offset, status in zip(run.queue_offsets, found[i], strict=True)
+        if status.code != v2.OK
+    ]
+
+
+def _still_held(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
+    """What a change of the lease is told: of what is acked nothing is left to change."""
+    if outcome == link.LEASE_OUTCOME_ALREADY_ACKED:
+        return status_of(InvalidReceiptHandle(reason="the message has been acknowledged"))
+    return lease_status(outcome)
 
 
 def lease_status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:

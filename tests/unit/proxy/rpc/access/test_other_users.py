@@ -83,7 +83,7 @@ def test_a_receipt_handle_is_of_no_use_to_others(
     entry = service.AckMessageEntry(message_id="m", receipt_handle=handle)
     ack = service.AckMessageRequest(group=group, topic=topic, entries=[entry])
     assert refused(two, "AckMessage", ack)
-    run = consumer.AckRun(receipt_handle=handle, queue_offsets=[0])
+    run = consumer.RunPart(receipt_handle=handle, queue_offsets=[0])
     assert refused(two, "AckRuns", consumer.AckRunsRequest(group=group, topic=topic, runs=[run]))
     change = service.ChangeInvisibleDurationRequest(
         group=group, topic=topic, receipt_handle=handle, invisible_duration=Duration(seconds=40)

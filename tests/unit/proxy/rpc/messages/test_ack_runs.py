@@ -46,14 +46,14 @@ def received(proxy: ProxyDriver, broker: str, count: int) -> list[str]:
     return [one.handle for one in engine.pop(count, INVISIBLE_MS)]
 
 
-def runs(handles: list[str]) -> list[consumer.AckRun]:
+def runs(handles: list[str]) -> list[consumer.RunPart]:
     return [
-        consumer.AckRun(receipt_handle=run.handle, queue_offsets=run.queue_offsets)
+        consumer.RunPart(receipt_handle=run.handle, queue_offsets=run.queue_offsets)
         for run in runs_of(handles)[0]
     ]
 
 
-def ack(proxy: ProxyDriver, asked: list[consumer.AckRun]) -> consumer.AckRunsResponse:
+def ack(proxy: ProxyDriver, asked: list[consumer.RunPart]) -> consumer.AckRunsResponse:
     request = consumer.AckRunsRequest(**OF, runs=asked)
     response: consumer.AckRunsResponse = proxy.call("AckRuns", request)
     return response
@@ -80,7 +80,7 @@ def test_all_of_two_brokers_go_in_one_request(proxy: ProxyDriver) -> None:
 
 def test_some_of_a_run_are_acked_and_the_others_stay_held(proxy: ProxyDriver) -> None:
     (run,) = runs(received(proxy, "broker-a", 4))
-    some = consumer.AckRun(receipt_handle=run.receipt_handle, queue_offsets=[1, 3])
+    some = consumer.RunPart(receipt_handle=run.receipt_handle, queue_offsets=[1, 3])
     assert ack(proxy, [some]).status.code == v2.OK
     assert held(proxy) == 2
     response = ack(proxy, [run])  # two of them for the second time
@@ -109,7 +109,7 @@ def test_a_handle_reaches_no_message_of_another_receive(proxy: ProxyDriver) -> N
     mine, theirs = engine.pop(2, INVISIBLE_MS), engine.pop(2, INVISIBLE_MS)
     one, other = receipt.decode(mine[0].handle), receipt.decode(theirs[0].handle)
     assert (one.pop_time_ms, one.generation) == (other.pop_time_ms, other.generation)
-    reach = consumer.AckRun(receipt_handle=mine[0].handle, queue_offsets=[0, 1, 2, 3, 99])
+    reach = consumer.RunPart(receipt_handle=mine[0].handle, queue_offsets=[0, 1, 2, 3, 99])
     response = ack(proxy, [reach])
     assert [offset for _, offset, _ in refused(response)] == [2, 3, 99]
     assert engine.ack(*(message.handle for message in theirs)) == [1, 1]
@@ -117,7 +117,7 @@ def test_a_handle_reaches_no_message_of_another_receive(proxy: ProxyDriver) -> N
 
 def test_a_handle_of_another_group_is_refused_with_all_of_its_run(proxy: ProxyDriver) -> None:
     (run,) = runs(received(proxy, "broker-a", 2))
-    wrong = consumer.AckRun(receipt_handle=run.receipt_handle[:-1] + "?", queue_offsets=[0, 1])
+    wrong = consumer.RunPart(receipt_handle=run.receipt_handle[:-1] + "?", queue_offsets=[0, 1])
     response = ack(proxy, [wrong, run])
     assert response.status.code == v2.MULTIPLE_RESULTS
     assert refused(response) == [(0, i, v2.INVALID_RECEIPT_HANDLE) for i in (0, 1)]
@@ -150,7 +150,7 @@ def test_an_older_broker_knows_no_runs(proxy: ProxyDriver, monkeypatch: pytest.M
 @pytest.mark.parametrize("count", [0, ENTRIES_MAX + 1])
 def test_no_message_or_too_many_are_a_bad_request(proxy: ProxyDriver, count: int) -> None:
     (handle,) = received(proxy, "broker-a", 1)
-    asked = consumer.AckRun(receipt_handle=handle, queue_offsets=[0] * count)
+    asked = consumer.RunPart(receipt_handle=handle, queue_offsets=[0] * count)
     response = ack(proxy, [asked])
     assert (response.status.code, refused(response)) == (v2.BAD_REQUEST, [])
     assert held(proxy) == 1

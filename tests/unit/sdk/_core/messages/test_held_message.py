@@ -132,9 +132,9 @@ def test_messages_of_a_run_are_acked_together_however_they_were_copied() -> None
     first, second, third = (read(record_of(), 0) for _ in range(3))
     copied = replace(second, queue_offset=8, receipt_handle=f"{HANDLE} 8")
     give_handle(third, receipt.encode(RECEIPT._replace(generation=2), GROUP, TOPIC))
-    found = convert.ack_runs([first, copied, third], v2.Resource(), v2.Resource())
+    found = convert.runs_of([first, copied, third])
     assert found is not None
-    request, places = found
+    parts, places = found
     assert places == [(0, 7), (0, 8), (1, 7)]
-    assert [list(run.queue_offsets) for run in request.runs] == [[7, 8], [7]]
-    assert [run.receipt_handle for run in request.runs] == [HANDLE, third.receipt_handle]
+    assert [list(run.queue_offsets) for run in parts] == [[7, 8], [7]]
+    assert [run.receipt_handle for run in parts] == [HANDLE, third.receipt_handle]

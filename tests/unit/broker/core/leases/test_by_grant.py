@@ -5,7 +5,7 @@ from random import Random
 import pytest
 
 from popmq_broker.core.groups.offsets import QueueKey
-from popmq_broker.core.leases.acked import AckedLeases
+from popmq_broker.core.leases.by_grant import LeasesByGrant
 from popmq_broker.core.leases.grant import Grant, Lease
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome, LeaseTable
 from popmq_common.records.receipt import Receipt
@@ -29,24 +29,24 @@ def ref(grant: Grant, offset: int) -> Receipt:
 
 
 def test_a_run_of_one_grant_ends_at_once() -> None:
-    table, acked = LeaseTable(), AckedLeases()
+    table, acked = LeaseTable(), LeasesByGrant()
     grant = popped(table, range(4))
     acked.add(table.queues[KEY], ref(grant, 0), [0, 1, 3], 50)
     assert acked.outcomes == [DONE] * 3
-    assert [tuple(offsets) for _, offsets in acked.ended.values()] == [(0, 1, 3)]
+    assert [tuple(offsets) for _, offsets in acked.held.values()] == [(0, 1, 3)]
 
 
 def test_a_message_that_is_named_twice_is_acked_once() -> None:
-    table, acked = LeaseTable(), AckedLeases()
+    table, acked = LeaseTable(), LeasesByGrant()
     grant = popped(table, range(4))
     acked.add(table.queues[KEY], ref(grant, 0), [0, 1, 0], 50)
     acked.add(table.queues[KEY], ref(grant, 0), [1, 2], 50)
     assert acked.outcomes == [DONE, DONE, AGAIN, AGAIN, DONE]
-    assert [tuple(offsets) for _, offsets in acked.ended.values()] == [(0, 1, 2)]
+    assert [tuple(offsets) for _, offsets in acked.held.values()] == [(0, 1, 2)]
 
 
 def test_messages_of_another_pop_are_not_acked_with_a_run() -> None:
-    table, acked = LeaseTable(), AckedLeases()
+    table, acked = LeaseTable(), LeasesByGrant()
     grant = popped(table, range(2))
     popped(table, range(2, 4))
     acked.add(table.queues[KEY], ref(grant, 0), [0, 1, 2], 50)
@@ -57,7 +57,7 @@ def test_messages_of_another_pop_are_not_acked_with_a_run() -> None:
     ("now_ms", "outcome"), [(99, LeaseOutcome.DONE), (100, LeaseOutcome.EXPIRED)]
 )
 def test_a_run_whose_time_is_over_is_expired(now_ms: int, outcome: LeaseOutcome) -> None:
-    table, acked = LeaseTable(), AckedLeases()
+    table, acked = LeaseTable(), LeasesByGrant()
     grant = popped(table, range(4))
     acked.add(table.queues[KEY], ref(grant, 0), [0, 1], now_ms)
     assert acked.outcomes == [outcome] * 2
@@ -81,9 +81,9 @@ def test_a_run_finds_what_its_messages_find_one_by_one() -> None:
         offsets = random.choices(own if random.random() < 0.7 else range(14), k=4)
         handle = ref(grant, random.choice(own))
         now_ms = random.choice((50, 110))
-        run, single = AckedLeases(), AckedLeases()
+        run, single = LeasesByGrant(), LeasesByGrant()
         run.add(queue, handle, offsets, now_ms)
         for offset in offsets:
             single.add(queue, handle, [offset], now_ms)
         assert run.outcomes == single.outcomes, f"seed {seed}"
-        assert list(run.ended.items()) == list(single.ended.items()), f"seed {seed}"
+        assert list(run.held.items()) == list(single.held.items()), f"seed {seed}"

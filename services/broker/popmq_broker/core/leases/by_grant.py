@@ -1,4 +1,5 @@
-"""What one ack request ends: leases by grant, each once, and what it finds of each message."""
+"""What one request says of leases: those that are held, by grant, each once; and what it finds of
+each message."""
 
 from collections.abc import Sequence
 
@@ -7,13 +8,15 @@ from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_common.records.receipt import Receipt
 
 
-class AckedLeases:
-    """Filled run by run; nothing changes before the caller ends what is in `ended`."""
+class LeasesByGrant:
+    """Filled run by run; nothing changes before the caller does something with what is `held`."""
 
-    def __init__(self) -> None:
+    def __init__(self, named_again: LeaseOutcome = LeaseOutcome.ALREADY_ACKED) -> None:
         self.outcomes: list[LeaseOutcome] = []
         """Of each message, in the order of the request."""
-        self.ended: dict[Grant, tuple[GroupQueueState, dict[int, None]]] = {}
+        self._named_again = named_again
+        """Of a message that the request names for the second time."""
+        self.held: dict[Grant, tuple[GroupQueueState, dict[int, None]]] = {}
         """Queue offsets by grant, as they came."""
 
     def unknown(self, count: int) -> None:
@@ -26,8 +29,8 @@ class AckedLeases:
         """Messages that one grant handed out, with the one of `ref`."""
         grant = queue.held_together(ref, queue_offsets, now_ms)
         offsets = dict.fromkeys(queue_offsets)
-        if grant is not None and grant not in self.ended and len(offsets) == len(queue_offsets):
-            self.ended[grant] = queue, offsets
+        if grant is not None and grant not in self.held and len(offsets) == len(queue_offsets):
+            self.held[grant] = queue, offsets
             self.outcomes += [LeaseOutcome.DONE] * len(offsets)
             return
         for offset in queue_offsets:
@@ -39,8 +42,8 @@ class AckedLeases:
         outcome = queue.judge_one_of(ref, queue_offset, now_ms)
         if outcome is not LeaseOutcome.DONE:
             return outcome
-        _, offsets = self.ended.setdefault(queue.leases[queue_offset].grant, (queue, {}))
+        _, offsets = self.held.setdefault(queue.leases[queue_offset].grant, (queue, {}))
         if queue_offset in offsets:
-            return LeaseOutcome.ALREADY_ACKED
+            return self._named_again
         offsets[queue_offset] = None
         return LeaseOutcome.DONE

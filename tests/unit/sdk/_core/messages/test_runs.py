@@ -26,17 +26,16 @@ def test_messages_of_one_grant_share_a_run() -> None:
         held(queue_offset=12, log_offset=10_000, start_offset=12),
     ]
     asked = [held(), others[0], held(queue_offset=8, log_offset=5_000), *others[1:]]
-    made_of = convert.ack_runs(asked, GROUP, TOPIC)
+    made_of = convert.runs_of(asked)
     assert made_of is not None
-    request, places = made_of
+    parts, places = made_of
     assert places == [(0, 7), (1, 9), (0, 8), (2, 10), (3, 11), (4, 12)]
-    assert [list(run.queue_offsets) for run in request.runs] == [[7, 8], [9], [10], [11], [12]]
-    assert request.runs[0].receipt_handle == asked[0].receipt_handle
-    assert (request.group, request.topic) == (GROUP, TOPIC)
+    assert [list(run.queue_offsets) for run in parts] == [[7, 8], [9], [10], [11], [12]]
+    assert parts[0].receipt_handle == asked[0].receipt_handle
 
 
 def test_another_servers_handle_has_no_run() -> None:
     nine_fields = "7 1700000000000 60000 3 0 broker-a 2 7 4711"  # RocketMQ's
     for handle in ("h", nine_fields, ""):
         other = replace(made(), receipt_handle=handle)
-        assert convert.ack_runs([held(), other], GROUP, TOPIC) is None
+        assert convert.runs_of([held(), other]) is None
