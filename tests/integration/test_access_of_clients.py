@@ -63,8 +63,8 @@ async def test_who_may_sends_receives_and_renews(endpoint: str) -> None:
     async with client, client.consumer("orders", "billing", lease_s=1.5) as consumer:
         await client.producer().send("orders", b"1")
         (message,) = await consumer.receive()
-        handle = message.receipt_handle
-        await until(lambda: message.receipt_handle != handle)
+        held_until_s = message.held_until_s
+        await until(lambda: message.held_until_s > held_until_s)
         await message.nack(0.0)
         (message,) = await consumer.receive()
         await message.ack()

@@ -53,8 +53,8 @@ async def test_every_request_is_signed(tmp_path: Path, monkeypatch: pytest.Monke
             await client.producer().send("t", b"1")
             async with client.consumer("t", "g", lease_s=0.4) as consumer:
                 (message,) = await consumer.receive()
-                handle = message.receipt_handle
-                await until(lambda: message.receipt_handle != handle)
+                held_until_s = message.held_until_s
+                await until(lambda: message.held_until_s > held_until_s)
                 await message.nack(0.0)
                 (message,) = await consumer.receive()
                 await message.ack()
@@ -66,8 +66,8 @@ async def test_every_request_is_signed(tmp_path: Path, monkeypatch: pytest.Monke
         assert server.refused == []
     assert heard >= {
         "AckRuns",
-        "ChangeInvisibleDuration",
         "CreateTopic",
+        "ExtendRuns",
         "Heartbeat",
         "Join",
         "Nack",
@@ -167,7 +167,7 @@ async def test_what_a_user_may_not_do_is_told_so_at_once(tmp_path: Path, denial:
 async def test_a_lease_whose_renewal_is_denied_is_not_renewed_again(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rpc = "ChangeInvisibleDuration"
+    rpc = "ExtendRuns"
     async with signed(tmp_path) as server:
         server.denied_calls.add(rpc)
         client = Client(server.endpoint, credentials=ALICE)
@@ -264,8 +264,8 @@ async def test_a_client_shows_its_certificate(tmp_path: Path) -> None:
         async with client, client.consumer("t", "g", lease_s=0.4) as consumer:
             await client.send("t", b"1")
             (message,) = await consumer.receive()
-            handle = message.receipt_handle
-            await until(lambda: message.receipt_handle != handle)
+            held_until_s = message.held_until_s
+            await until(lambda: message.held_until_s > held_until_s)
             await message.ack()
         nothing_shown = Tls(ca=tls.ca)
         async with Client(at, tls=nothing_shown, request_timeout_s=1) as client:

@@ -26,8 +26,8 @@ async def test_https_is_tls_and_leases_are_renewed_over_it(tmp_path: Path) -> No
         async with client, client.consumer("t", "g", lease_s=0.4) as consumer:
             await client.send("t", b"secret")
             (message,) = await consumer.receive()
-            handle = message.receipt_handle
-            await until(lambda: message.receipt_handle != handle)
+            held_until_s = message.held_until_s
+            await until(lambda: message.held_until_s > held_until_s)
             await message.ack()
 
 

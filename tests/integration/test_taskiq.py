@@ -196,14 +196,14 @@ async def test_its_lease_is_renewed_while_a_task_runs(tmp_path: Path) -> None:
     async with serving(tmp_path) as endpoint:
         await make_group(endpoint, "taskiq")
         broker = task_broker(endpoint, lease_s=1.0)
-        handles: set[str] = set()
+        held_until_s: set[float] = set()
 
         @broker.task
         async def slow(context: Context = TaskiqDepends()) -> str:
             message = broker.message(context.message)
             assert message is not None
-            while len(handles) < 3:
-                handles.add(message.receipt_handle)
+            while len(held_until_s) < 3:
+                held_until_s.add(message.held_until_s)
                 await asyncio.sleep(0.05)
             return "done"
 

@@ -171,6 +171,40 @@ class Clients(Receivers):
         self.drop([one for one in self.held if one[2] is lease])
         self.held.append((group, standing, new))
 
+    async def extend(self) -> None:
+        """Several are held longer under their handles."""
+        chosen = self.some_held(self.random.choice([1, 4, 16]))
+        if not chosen:
+            return
+        group, topic = chosen[0][0], chosen[0][1].message.topic
+        invisible_ms = self.random.choice([500, 20_000])
+        runs, order = runs_of([lease.handle for _, _, lease in chosen])
+        request = link.Extend(group=group.name, topic=topic, runs=runs, invisible_ms=invisible_ms)
+        for _, _, lease in chosen:
+            lease.extends_open += 1
+        settled = [standing.acked is not None for _, standing, _ in chosen]
+        invoked_ms, quakes = self.now_ms(), self.quake(group.name, topic)
+        stale = self.book.groups[group.name] is not group
+        try:
+            told = (await self.proxy().call(extend=request)).extend.outcomes
+        except (NotSent, Refused, Lost):
+            return
+        if self.shaken(quakes, group.name, topic):
+            return
+        self.world.read_dead_letters()
+        for (_, standing, lease), was_settled, place in zip(chosen, settled, order, strict=True):
+            lease.extends_open -= 1
+            text = f"{lease.key} extended by {invisible_ms} ms: {told[place]}"
+            standing.message.events.append((self.now_ms(), f"{group.name}: {text}"))
+            if told[place] != link.LEASE_OUTCOME_DONE:
+                if not stale and not self.book.is_gone(standing.message):
+                    self.book.check_held(standing, lease, self.now_ms(), text)
+            elif was_settled or stale:
+                raise Violation("I3", f"{text} after its ack was answered", standing.message.id)
+            else:
+                lease.due_ms = max(lease.due_ms, invoked_ms + invisible_ms)
+                lease.longest_ms = max(lease.longest_ms, self.now_ms() + invisible_ms)
+
     async def release(self) -> None:
         chosen = self.some_held(self.random.choice([1, 4]))
         if not chosen:

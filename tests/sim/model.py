@@ -74,6 +74,13 @@ class Lease:
     """The one that a change replaced by this one."""
     acks: int = 0
     """How many acks were tried with it."""
+    extends_open: int = 0
+    """Extensions tried whose outcome is not known, or not yet."""
+    longest_ms: int = 0
+    """It may be held so long by those whose outcome is known."""
+
+    def must_be_over_at(self, time_ms: int) -> bool:
+        return not self.extends_open and time_ms >= max(self.due_ms, self.longest_ms)
 
     @property
     def may_be_replaced(self) -> bool:
@@ -349,7 +356,9 @@ class Book:
         if standing.dead is not None:
             raise Violation("I5", "acked, but in the dead letters", name)
         renewing = lease.made_from is not None and lease.made_from.changes_open
-        if invoked_ms >= lease.due_ms and not renewing:  # a change asked again may have renewed it
+        if (
+            lease.must_be_over_at(invoked_ms) and not renewing
+        ):  # a change asked again may have renewed it
             raise Violation("I5", "acked after its time", name)
         standing.acked = lease.key
 

@@ -120,10 +120,14 @@ LIMITS = {
     "messages in one SendMessage": proxy("send_messages_max", e.MessagesCorrupted),
     "a SendMessage as a whole": proxy("request_bytes_max", EXHAUSTED),
     "any other request as a whole": Limit(size(SMALL_REQUEST_BYTES_MAX), FIXED, EXHAUSTED),
-    "an AckMessage or AckRuns as a whole": Limit(size(ACKS_BYTES_MAX), FIXED, EXHAUSTED),
+    "an AckMessage, AckRuns or ExtendRuns as a whole": Limit(
+        size(ACKS_BYTES_MAX), FIXED, EXHAUSTED
+    ),
     "messages of one ReceiveMessage": Limit(count(BATCH_MAX)),
     "messages of one receive of the SDK": Limit(count(min(WHOLE_MAX, SDK_RECEIVE_MAX))),
-    "acks in one AckMessage or AckRuns": Limit(count(ENTRIES_MAX), FIXED, e.BadRequest),
+    "messages in one AckMessage, AckRuns or ExtendRuns": Limit(
+        count(ENTRIES_MAX), FIXED, e.BadRequest
+    ),
     "characters of a SQL filter": Limit(count(SQL_CHARACTERS_MAX), FIXED, e.IllegalFilter),
     "characters of a reason (nack, reject)": Limit(count(REASON_CHARS_MAX), FIXED, "cut"),
     "the SDK's producer: messages in a request": producer("batch_messages_max"),

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from harness.broker import EngineDriver
+from harness.names import GROUP, TOPIC
 
 from popmq_broker.config import PopBuffer
 from popmq_internal.v1 import link_pb2 as link
@@ -96,3 +97,14 @@ def test_what_is_no_longer_held_is_named_and_the_rest_is_extended(driver: Engine
     assert driver.extend(LONGER_MS, *handles) == [ALREADY_ACKED, DONE, DONE]
     driver.advance(LONGER_MS)
     assert driver.extend(LONGER_MS, handles[1]) == [EXPIRED]
+
+
+def test_explain_tells_it_from_another_delivery(driver: EngineDriver) -> None:
+    (handle,) = held(driver, 1)
+    driver.advance(5_000)
+    driver.extend(LONGER_MS, handle)
+    driver.ack(handle)
+    asked = link.Explain(message_id="id-m0", topic=TOPIC, group=GROUP)
+    kinds = [line.kind for line in driver.call(explain=asked).explain.journal]
+    wanted = [link.JOURNAL_KIND_HANDED_OUT, link.JOURNAL_KIND_RENEWED, link.JOURNAL_KIND_ACKED]
+    assert kinds[-3:] == wanted
