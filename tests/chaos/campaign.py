@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.final_audit import FinalAudit, audit
+from harness.closing_audit import ClosingAudit, audit
 
 from chaos import events
 from chaos.cluster import KINDS, Chaos, chaos_cluster, loaded, topics
@@ -30,7 +30,7 @@ QUIET_S = INVISIBLE_S + 4.0
 
 def campaign(
     folder: Path, faults: Sequence[Fault], python: Path, go: Path
-) -> tuple[list[Row], FinalAudit]:
+) -> tuple[list[Row], ClosingAudit]:
     with chaos_cluster(folder) as chaos:
         with loaded(chaos, python, go):
             _until_all_work(chaos, time.time())

@@ -42,7 +42,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
 
 
 async def hold(folder: Path) -> list[bool]:
-    """Messages that are held for three times their lease and acked; whether each kept its handle."""
+    """Messages held for three times their lease, then acked; whether each kept its handle."""
     async with serving(folder, invisible_ms_min=0) as endpoint, Client(endpoint) as client:
         await make_group(endpoint, "g")
         await send_all(client, "t", [Message(body=b"1") for _ in range(COUNT)])

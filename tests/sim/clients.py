@@ -4,8 +4,9 @@ from collections.abc import Awaitable
 from typing import Any
 
 from harness.ack_runs import runs_of
+from sim.held_lease import NEVER_MS, Lease
 from sim.link import Lost, NotSent, Refused
-from sim.model import NEVER_MS, GroupLife, Lease, Standing
+from sim.model import GroupLife, Standing
 from sim.receivers import Held, Receivers
 from sim.violation import Violation
 

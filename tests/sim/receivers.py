@@ -3,8 +3,9 @@
 import asyncio
 from zlib import crc32
 
+from sim.held_lease import Lease
 from sim.link import Lost, NotSent, Proxy, Refused, answer_of
-from sim.model import GroupLife, Lease, Message, Standing
+from sim.model import GroupLife, Message, Standing
 from sim.plan import LINES, TAGS, TOPICS
 from sim.violation import Violation
 from sim.world import World

@@ -17,8 +17,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from harness.closing_audit import audit
 from harness.damaging import lose_end
-from harness.final_audit import audit
 from harness.processes import Server, cluster, free_port
 from soak.ledger import Ledger, Sent, Told
 from soak.samples import Samples

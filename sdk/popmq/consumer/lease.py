@@ -56,7 +56,7 @@ Kept = tuple[ReceivedMessage, Terms]
 Wrong = Exception | None
 
 
-class Asked(NamedTuple):
+class RenewalRequest(NamedTuple):
     """A request that is under way."""
 
     rpc: str
@@ -84,7 +84,9 @@ class Leases:
         """When the thread looks next."""
         self._closed = False
         self._thread: threading.Thread | None = None
-        self._servers: ServerRotation[_Opened] = ServerRotation(connection.addresses, self._open)
+        self._servers: ServerRotation[_ServerStubs] = ServerRotation(
+            connection.addresses, self._open
+        )
 
     def hold(
         self,
@@ -146,10 +148,10 @@ class Leases:
         for opened in self._servers.made.values():
             opened.channel.close()
 
-    def _open(self, address: str) -> "_Opened":
+    def _open(self, address: str) -> "_ServerStubs":
         opened = channel(grpc, address, self._connection.tls)
         messaging = service_grpc.MessagingServiceStub(opened)
-        return _Opened(opened, messaging, consumer_grpc.ConsumerStub(opened))
+        return _ServerStubs(opened, messaging, consumer_grpc.ConsumerStub(opened))
 
     def _run(self) -> None:
         while True:
@@ -230,13 +232,13 @@ class Leases:
         told: Callable[[Any], Sequence[Wrong]],
     ) -> None:
         connection = self._connection
-        asked = Asked(rpc, leases, self._servers.name, time.monotonic(), told)
+        asked = RenewalRequest(rpc, leases, self._servers.name, time.monotonic(), told)
         future = method.future(
             request, timeout=connection.timeout_s, metadata=connection.metadata()
         )
         future.add_done_callback(lambda call: self._answered(asked, call))
 
-    def _answered(self, asked: Asked, call: Any) -> None:
+    def _answered(self, asked: RenewalRequest, call: Any) -> None:
         """In a thread of gRPC's."""
         waiting: list[asyncio.Future[None]] = []
         told: list[tuple[ReceivedMessage, Exception, Kept | None]] = []
@@ -264,7 +266,7 @@ class Leases:
                 text = "the lease of %s was not renewed yet: %s"
                 log.info(text, message.message_id, wrong, extra=more)
 
-    def _wrongs(self, asked: Asked, call: Any) -> Sequence[Wrong]:
+    def _wrongs(self, asked: RenewalRequest, call: Any) -> Sequence[Wrong]:
         try:
             return asked.told(call.result())
         except (grpc.RpcError, grpc.FutureCancelledError, PopMQClientError) as failed:
@@ -309,7 +311,7 @@ class Leases:
         _in_loop(terms.loop, terms.over, message)
 
 
-class _Opened(NamedTuple):
+class _ServerStubs(NamedTuple):
     """A server, and what may be asked of it."""
 
     channel: Any

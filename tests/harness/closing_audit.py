@@ -15,7 +15,7 @@ AUDIT_S_MAX = 900.0
 
 
 @dataclass(frozen=True, slots=True)
-class FinalAudit:
+class ClosingAudit:
     code: int
     """What the command ended with."""
     found: Counter[tuple[str, str]]
@@ -37,7 +37,7 @@ class FinalAudit:
         return [f"the audit overlooks that messages of {topic} are lost:\n{self.text}"]
 
 
-def audit(data_dirs: Sequence[Path], out: Path) -> FinalAudit:
+def audit(data_dirs: Sequence[Path], out: Path) -> ClosingAudit:
     """All brokers of a cluster, and what its clients counted. `out`: for its reports. Raises
     `TimeoutExpired`."""
     command = [str(COMMAND), "audit", *map(str, data_dirs), "--out", str(out), "--skew-s", "0"]
@@ -48,4 +48,4 @@ def audit(data_dirs: Sequence[Path], out: Path) -> FinalAudit:
         with open(findings, newline="", encoding="utf-8") as file:
             for row in csv.DictReader(file):
                 found[row["kind"], row["topic"]] += int(row["offset_count"])
-    return FinalAudit(done.returncode, found, done.stdout + done.stderr)
+    return ClosingAudit(done.returncode, found, done.stdout + done.stderr)
