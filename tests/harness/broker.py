@@ -9,7 +9,6 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
-from harness.ack_runs import runs_of
 from harness.broker_calls import (
     Popped,
     ack_body,
@@ -25,6 +24,7 @@ from harness.broker_calls import (
     recall_body,
     send_body,
 )
+from harness.handle_runs import runs_of
 from harness.names import GROUP, TOPIC
 
 from popmq_broker.app import open_engine

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from harness.broker import EngineDriver
+from harness.handle_runs import runs_of
 
 from popmq_common.errors import PopMQError
 from popmq_common.records import hosts, properties
@@ -54,8 +55,8 @@ class Life:
             *[self.send] * 6,
             *[self.pull if self.pulls else self.pop] * 5,
             *[self.ack] * 5,
-            *(self.change, self.nack, self.nack, self.send_later, self.recall, self.half, self.end),
-            *(self.redrive, self.reset, self.sometimes),
+            *(self.change, self.extend, self.nack, self.nack, self.send_later, self.recall),
+            *(self.half, self.end, self.redrive, self.reset, self.sometimes),
         ]
         self.begin()
 
@@ -197,6 +198,17 @@ class Life:
             invisible_ms=self.rng.choice([0, 1_000, 30_000]),
         )
         self.held.append(self.call(change_invisible=request).change_invisible.handle)
+
+    def extend(self) -> None:
+        """Of some of them, which may be a part of what was handed out together."""
+        chosen = self.rng.sample(self.held, min(len(self.held), self.rng.randint(1, 6)))
+        invisible_ms = self.rng.choice([1_000, 30_000, 60_000])
+        runs, _ = runs_of(chosen)
+        self.call(
+            extend=link.Extend(
+                group=self.group, topic=self.topic, runs=runs, invisible_ms=invisible_ms
+            )
+        )
 
     def nack(self) -> None:
         if not self.held:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable
 from typing import Any
 
-from harness.ack_runs import runs_of
+from harness.handle_runs import runs_of
 from sim.held_lease import NEVER_MS, Lease
 from sim.link import Lost, NotSent, Refused
 from sim.model import GroupLife, Standing

@@ -10,6 +10,7 @@ from popmq_broker import opening
 from popmq_broker.core.leases.by_grant import LeasesByGrant
 from popmq_broker.core.leases.checkpoint import Checkpoint
 from popmq_broker.core.leases.fifo_queue import FifoEntry, FifoQueue
+from popmq_broker.core.leases.grant import Grant
 from popmq_broker.core.leases.leases import (
     Due,
     GroupQueueState,
@@ -21,9 +22,11 @@ from popmq_broker.core.retries import retry
 from popmq_broker.engine.catalog.catalog import Catalog
 from popmq_broker.engine.catalog.topics import Topics
 from popmq_broker.engine.journal import journal
+from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.long_polls import WaitingPolls
-from popmq_broker.engine.leases import pop, queue_scan, revive
+from popmq_broker.engine.leases import extend, extend_lease, pop, queue_scan, revive
 from popmq_broker.engine.leases.ack import Ack
+from popmq_broker.engine.leases.extend import Extend
 from popmq_broker.engine.leases.poll import Polls
 from popmq_broker.engine.leases.revive import Revive
 from popmq_broker.engine.retries.copies import copy_draft
@@ -116,6 +119,33 @@ def an_ack_is_not_journaled() -> Iterator[None]:
             self._lease_state.wake_for_fifo(queue)
 
     with patch.object(Ack, "_journal_acks", journal_acks):
+        yield
+
+
+@fault
+def an_extension_is_not_journaled() -> Iterator[None]:
+    def grow(
+        self: Extend, queue: GroupQueueState, grant: Grant, offsets: Any, until_ms: int, _: int
+    ) -> None:
+        longer = replace(grant, invisible_ms=until_ms - grant.pop_time_ms)
+        leases = {offset: queue.leases[offset]._replace(grant=longer) for offset in offsets}
+        self._lease_state.table.add(queue, leases)
+        if queue.fifo_queue is not None:
+            queue.fifo_queue.regrant(leases)
+
+    with patch.object(Extend, "_extend", grow):
+        yield
+
+
+@fault
+def a_start_reads_no_extensions() -> Iterator[None]:
+    real = extend_lease.extend_leases
+
+    def forget(lease_state: LeaseState, queue: Any, grant: Grant, offsets: Any) -> None:
+        with patch.object(lease_state.progress, "opened", _nothing):
+            real(lease_state, queue, grant, offsets)
+
+    with patch.object(extend, "extend_leases", forget):
         yield
 
 

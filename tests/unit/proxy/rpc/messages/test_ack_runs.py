@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from harness.ack_runs import runs_of
 from harness.broker import EngineDriver
 from harness.broker_calls import send_body
+from harness.handle_runs import runs_of
 from harness.names import GROUP, TOPIC
 from harness.proxy import ProxyDriver
 

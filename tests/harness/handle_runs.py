@@ -1,4 +1,4 @@
-"""Acks by runs instead of by handles: the same leases, told in another way."""
+"""Leases named by runs instead of by handles."""
 
 from collections.abc import Sequence
 
