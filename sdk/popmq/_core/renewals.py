@@ -40,6 +40,8 @@ class Held(Term, Generic[K]):
 
     key: K
     under_way: bool
+    handle_stays: bool = False
+    """The renewal that is under way gives it no new receipt handle."""
 
 
 class LeaseRenewals(Generic[K]):
@@ -77,10 +79,11 @@ class LeaseRenewals(Generic[K]):
         return isinstance(term, Held) and term.under_way
 
     def end_now(self, key: K) -> bool:
-        """The same, unless a renewal is under way: then nothing changes, and it is False."""
+        """The same, unless a renewal is under way that gives it a new handle: then nothing changes,
+        and it is False."""
         term = self._held.get(key)
         if term is not None:
-            if isinstance(term, Held) and term.under_way:
+            if isinstance(term, Held) and term.under_way and not term.handle_stays:
                 return False
             del self._held[key]
             self._take_out(key, term)

@@ -4,9 +4,9 @@ A handler that computes for minutes without an `await` holds up the event loop, 
 it has a connection of its own, and takes turns with the handler as threads do. What is renewed
 when is decided by `_core/renewals.py`.
 
-Messages that came together are renewed together (ExtendRuns), and their handles stay. A server that
-does not know that renews each alone, and gives it a new handle. So who settles a message ends its
-lease first: `end` waits for a renewal that is under way, and the newest handle is used.
+Messages that are due together are renewed together (ExtendRuns), and their handles stay. A server
+that does not know that renews each alone, and gives it a new handle. So who settles a message ends
+its lease first: `end` waits for a renewal that is under way, and the newest handle is used.
 """
 
 import asyncio
@@ -111,8 +111,9 @@ class Leases:
                 self._changed.notify()
 
     def end_now(self, message: ReceivedMessage) -> bool:
-        """It is renewed no more, and its handle is the newest one. False: a renewal is under way,
-        and nothing has changed; `end` waits for it."""
+        """It is renewed no more, and its handle is the newest one. For who says nothing more of it
+        than one ack. False: a renewal is under way that gives it a new handle, and nothing has
+        changed; `end` waits for it."""
         key = id(message)
         with self._lock:
             if not self._renewals.end_now(key):
@@ -194,6 +195,9 @@ class Leases:
         self, leases: Sequence[tuple[Held[int], ReceivedMessage]], runs: convert.Runs
     ) -> None:
         connection = self._connection
+        with self._lock:
+            for held, _ in leases:
+                held.handle_stays = True
         held, message = leases[0]
         group, topic = connection.resource(message.group), connection.resource(message.topic)
         request = convert.extend(runs, group, topic, held.lease_s)
@@ -249,10 +253,11 @@ class Leases:
             for (held, message), wrong in zip(asked.leases, wrongs, strict=True):
                 if asked.rpc != "ExtendRuns":
                     message.unanswered_s = held.lease_s if _is_open(wrong) else None
+                still_held = self._renewals.holds(held.key)
                 lost = self._renewed(held, message, wrong, asked.at_s, now_s)
                 waits = self._waiting.pop(held.key, [])
                 waiting += waits
-                if wrong is not None:
+                if wrong is not None and still_held:
                     told.append((message, wrong, None if waits else lost))
             self._changed.notify()
         for future in waiting:

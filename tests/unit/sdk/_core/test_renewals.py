@@ -96,3 +96,12 @@ def test_a_lease_ends_now_unless_its_renewal_is_under_way() -> None:
     assert not it.end_now("b")
     assert it.holds("b")
     assert it.end_now("never held")
+
+
+def test_a_lease_ends_now_when_its_renewal_leaves_its_handle_as_it_is() -> None:
+    it = held("a")
+    ((one,), _) = it.due(5.0, 9)
+    one.handle_stays = True
+    assert it.end_now("a")
+    assert not it.renewed(one, 5.0, 6.0)
+    assert len(it) == 0
