@@ -79,7 +79,7 @@ class Leases:
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
         self._under_way = 0
         self._by_runs = True
-        """The server knows ExtendRuns."""
+        """The server knows ExtendRuns, as far as is known."""
         self._looks_s = float("-inf")
         """When the thread looks next."""
         self._closed = False
@@ -185,11 +185,12 @@ class Leases:
             )
         for some in alike.values():
             runs = convert.runs_of([message for _, message in some]) if self._by_runs else None
-            if runs is None:
-                for one in some:
-                    self._ask_alone(one)
-            else:
+            if runs is not None:
                 self._ask_by_runs(some, runs)
+                continue
+            self._by_runs = False  # these handles are no PopMQ's, or it knows no ExtendRuns
+            for one in some:
+                self._ask_alone(one)
 
     def _ask_by_runs(
         self, leases: Sequence[tuple[Held[int], ReceivedMessage]], runs: convert.Runs

@@ -86,7 +86,7 @@ class Ack:
         runs: Iterable[tuple[Receipt, Sequence[int]]],
         now_ms: int,
     ) -> None:
-        """`runs`: a handle, and the queue offsets of messages that are named by it."""
+        """Into `found`. `runs`: a handle, and the queue offsets of messages named by it."""
         for ref, offsets in runs:
             queue = self._queue_of(group, topic, ref)
             if queue is None:
