@@ -1,13 +1,15 @@
 """Leases that the SDK renews: many by one request where the server can do that, else one by one."""
 
 import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 from integration.served import make_group, send_all, serving, until
 
-from popmq import Client, Message
+from popmq import Client, Message, ReceivedMessage
 from popmq_broker.engine.broker import Broker
 from popmq_common.errors import NotServed
 from popmq_internal.v1 import link_pb2 as link
@@ -41,22 +43,29 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, list[Any]]:
     return found
 
 
-async def hold(folder: Path) -> list[bool]:
-    """Messages held for three times their lease, then acked; whether each kept its handle."""
+@asynccontextmanager
+async def holding(folder: Path, count: int) -> AsyncIterator[tuple[Client, list[ReceivedMessage]]]:
+    """A client, and messages that it has received and renews."""
     async with serving(folder, invisible_ms_min=0) as endpoint, Client(endpoint) as client:
         await make_group(endpoint, "g")
-        await send_all(client, "t", [Message(body=b"1") for _ in range(COUNT)])
-        async with client.consumer("t", "g", lease_s=LEASE_S, held_max=COUNT) as consumer:
-            messages: list[Any] = []
-            while len(messages) < COUNT:
-                messages += await consumer.receive(COUNT)
-            handles = [message.receipt_handle for message in messages]
-            await asyncio.sleep(3 * LEASE_S)
-            kept = [
-                message.receipt_handle == handle
-                for message, handle in zip(messages, handles, strict=True)
-            ]
-            await client.ack(*messages)
+        await send_all(client, "t", [Message(body=b"1") for _ in range(count)])
+        async with client.consumer("t", "g", lease_s=LEASE_S, held_max=count) as consumer:
+            messages: list[ReceivedMessage] = []
+            while len(messages) < count:
+                messages += await consumer.receive(count)
+            yield client, messages
+
+
+async def hold(folder: Path) -> list[bool]:
+    """Messages held for three times their lease, then acked; whether each kept its handle."""
+    async with holding(folder, COUNT) as (client, messages):
+        handles = [message.receipt_handle for message in messages]
+        await asyncio.sleep(3 * LEASE_S)
+        kept = [
+            message.receipt_handle == handle
+            for message, handle in zip(messages, handles, strict=True)
+        ]
+        await client.ack(*messages)
         assert await client.receive("t", "g", wait_s=0) == []
         return kept
 
@@ -97,28 +106,16 @@ async def test_a_broker_that_knows_no_renewal_by_runs_renews_each(
 
 async def test_what_is_acked_meanwhile_is_not_missed(tmp_path: Path) -> None:
     """Others of its run are held on."""
-    async with serving(tmp_path, invisible_ms_min=0) as endpoint, Client(endpoint) as client:
-        await make_group(endpoint, "g")
-        await send_all(client, "t", [Message(body=b"1") for _ in range(COUNT)])
-        async with client.consumer("t", "g", lease_s=LEASE_S, held_max=COUNT) as consumer:
-            messages: list[Any] = []
-            while len(messages) < COUNT:
-                messages += await consumer.receive(COUNT)
-            for message in messages:
-                await message.ack()
-                await asyncio.sleep(3 * LEASE_S / COUNT)
+    async with holding(tmp_path, COUNT) as (client, messages):
+        for message in messages:
+            await message.ack()
+            await asyncio.sleep(3 * LEASE_S / COUNT)
         assert await client.receive("t", "g", wait_s=2 * LEASE_S) == []
 
 
 async def test_a_lease_that_the_server_has_ended_is_no_longer_renewed(
-    tmp_path: Path, asked: dict[str, list[Any]], caplog: pytest.LogCaptureFixture
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with serving(tmp_path, invisible_ms_min=0) as endpoint, Client(endpoint) as client:
-        await make_group(endpoint, "g")
-        await send_all(client, "t", [Message(body=b"1") for _ in range(2)])
-        async with client.consumer("t", "g", lease_s=LEASE_S) as consumer:
-            messages: list[Any] = []
-            while len(messages) < 2:
-                messages += await consumer.receive(COUNT)
-            await client.admin.reset_group("g", "t", to="last")
-            await until(lambda: caplog.text.count("is no longer held") == 2)
+    async with holding(tmp_path, 2) as (client, _):
+        await client.admin.reset_group("g", "t", to="last")
+        await until(lambda: caplog.text.count("is no longer held") == 2)

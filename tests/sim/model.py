@@ -311,9 +311,8 @@ class Book:
         if standing.dead is not None:
             raise Violation("I5", "acked, but in the dead letters", name)
         renewing = lease.made_from is not None and lease.made_from.changes_open
-        if (
-            lease.must_be_over_at(invoked_ms) and not renewing
-        ):  # a change asked again may have renewed it
+        # A change that was asked again may have renewed it.
+        if lease.must_be_over_at(invoked_ms) and not renewing:
             raise Violation("I5", "acked after its time", name)
         standing.acked = lease.key
 

@@ -252,7 +252,7 @@ class Leases:
             self._under_way -= len(asked.leases)
             now_s = time.monotonic()
             for (held, message), wrong in zip(asked.leases, wrongs, strict=True):
-                if asked.rpc != "ExtendRuns":
+                if not held.handle_stays:
                     message.unanswered_s = held.lease_s if _is_open(wrong) else None
                 still_held = self._renewals.holds(held.key)
                 lost = self._renewed(held, message, wrong, asked.at_s, now_s)

@@ -69,8 +69,7 @@ class Ack:
         """One outcome per lease, in order. Raises `DiskFull`: then nothing was acked."""
         runtime = self._runtime
         now_ms = runtime.clock.now_ms()
-        acked = LeasesByGrant()
-        self.find(acked, request.group, request.topic, _acked(request), now_ms)
+        acked = self.find(request.group, request.topic, _acked(request), now_ms)
         for outcome, count in Counter(acked.outcomes).items():
             runtime.stats.acked[request.topic, request.group, outcome.value] += count
         wrote = self._journal_acks(acked, now_ms)
@@ -80,19 +79,23 @@ class Ack:
 
     def find(
         self,
-        found: LeasesByGrant,
         group: str,
         topic: str,
         runs: Iterable[tuple[Receipt, Sequence[int]]],
         now_ms: int,
-    ) -> None:
-        """Into `found`. `runs`: a handle, and the queue offsets of messages named by it."""
+        *,
+        named_again: LeaseOutcome = LeaseOutcome.ALREADY_ACKED,
+    ) -> LeasesByGrant:
+        """`runs`: a handle, and the queue offsets of messages named by it; `named_again`: the
+        outcome of one that is named for the second time."""
+        found = LeasesByGrant(named_again)
         for ref, offsets in runs:
             queue = self._queue_of(group, topic, ref)
             if queue is None:
                 found.unknown(len(offsets))
             else:
                 found.add(queue, ref, offsets, now_ms)
+        return found
 
     async def change(self, request: link.ChangeInvisible) -> link.ChangeInvisibleReply:
         """A new lease from now for `invisible_ms`; 0: due at once. Asked again with the same

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from popmq_broker.core.leases.by_grant import LeasesByGrant
 from popmq_broker.core.leases.grant import Grant
 from popmq_broker.core.leases.leases import GroupQueueState, LeaseOutcome
 from popmq_broker.engine.journal.lease_state import LeaseState
@@ -31,8 +30,9 @@ class Extend:
         outcome per lease, in order. Raises `DiskFull`: then some of them may last longer."""
         runtime = self._runtime
         now_ms = runtime.clock.now_ms()
-        found = LeasesByGrant(named_again=LeaseOutcome.DONE)
-        self._ack.find(found, request.group, request.topic, by_runs(request.runs), now_ms)
+        runs = by_runs(request.runs)
+        done = LeaseOutcome.DONE
+        found = self._ack.find(request.group, request.topic, runs, now_ms, named_again=done)
         for outcome, count in Counter(found.outcomes).items():
             runtime.stats.changed[request.topic, request.group, outcome.value] += count
         until_ms = now_ms + request.invisible_ms

@@ -1,8 +1,8 @@
 """By receipt handle: AckMessage, AckRuns, ChangeInvisibleDuration, ExtendRuns, and
 ForwardMessageToDeadLetterQueue."""
 
-from collections.abc import Awaitable, Callable, Sequence
-from itertools import islice
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from itertools import islice, repeat
 
 from google.protobuf.duration_pb2 import Duration
 
@@ -88,10 +88,7 @@ class AckHandler:
         ) -> list[v2.Status]:
             extend = link.Extend(group=group, topic=topic, runs=runs, invisible_ms=invisible_ms)
             call, handles = link.Call(extend=extend), [run.handle for run in runs]
-            try:
-                reply = await self._at(waits, broker, call, handles)
-            except PopMQError as error:
-                return [status_of(error)] * sum(len(run.queue_offsets) for run in runs)
+            reply = await self._at(waits, broker, call, handles)
             return [_still_held(outcome) for outcome in reply.extend.outcomes]
 
         status, refusals = await _by_runs(ctx, group, topic, request.runs, ask)
@@ -220,7 +217,8 @@ async def _by_runs(
     ask: Callable[[CallContext | None, str, list[link.RunPart]], Awaitable[list[v2.Status]]],
 ) -> tuple[v2.Status, list[consumer.RunRefusal]]:
     """The status of all, and what was refused; `ask` gets all runs of a broker in one call, and the
-    call if it may wait for this broker. It tells one status per message, in order."""
+    call if it may wait for this broker. It tells one status per message, in order, or raises what
+    is wrong with all of them."""
     count = sum(len(run.queue_offsets) for run in runs)
     if not 1 <= count <= ENTRIES_MAX:
         raise BadRequest(reason=f"{counted(count, 'message')}, 1 to {ENTRIES_MAX} allowed")
@@ -231,7 +229,11 @@ async def _by_runs(
             link.RunPart(handle=runs[i].receipt_handle, queue_offsets=runs[i].queue_offsets)
             for i in numbers
         ]
-        answers = iter(await ask(ctx if len(places) == 1 else None, broker, asked))
+        answers: Iterator[v2.Status]
+        try:
+            answers = iter(await ask(ctx if len(places) == 1 else None, broker, asked))
+        except PopMQError as error:  # of this broker alone
+            answers = repeat(status_of(error))
         for i in numbers:
             found[i] = list(islice(answers, len(runs[i].queue_offsets)))
     status = common([status for i in range(len(runs)) for status in found[i]])
