@@ -184,6 +184,19 @@ class EngineDriver:
     ) -> list[int]:
         return list(self.call(**nack_body(handles, kind, delay_ms, reason)).nack.outcomes)
 
+    def nack_by_runs(
+        self,
+        *handles: str,
+        kind: int = link.NACK_KIND_COUNTED,
+        delay_ms: int = -1,
+        reason: str = "",
+    ) -> list[int]:
+        runs, order = runs_of(handles)
+        body = nack_body([], kind, delay_ms, reason)
+        body["nack"].runs.extend(runs)
+        outcomes = self.call(**body).nack.outcomes
+        return [outcomes[i] for i in order]
+
     def dead_letters(self, **fields: Any) -> link.ListDeadLettersReply:
         request = link.ListDeadLetters(group=GROUP, **{"count_max": 100, **fields})
         return self.call(list_dead_letters=request).list_dead_letters

@@ -66,10 +66,13 @@ class BrokerMachine(RuleBasedStateMachine):
     def pop(self, count: int, invisible_ms: int, by_runs: bool) -> None:
         self._received(self.driver.pop(count, invisible_ms, by_runs=by_runs))
 
+    def _some_held(self, pick: random.Random, count: int) -> list[Told]:
+        held = [told for told in self.told.values() if told.has_handle]
+        return pick.sample(held, min(count, len(held)))
+
     @rule(pick=st.randoms(use_true_random=False), count=st.integers(1, 5), by_runs=st.booleans())
     def ack_newest(self, pick: random.Random, count: int, by_runs: bool) -> None:
-        held = [told for told in self.told.values() if told.has_handle]
-        chosen = pick.sample(held, min(count, len(held)))
+        chosen = self._some_held(pick, count)
         ack = self.driver.ack_by_runs if by_runs else self.driver.ack
         outcomes = ack(*(told.handles[-1] for told in chosen)) if chosen else []
         for told, outcome in zip(chosen, outcomes, strict=True):
@@ -131,51 +134,43 @@ class BrokerMachine(RuleBasedStateMachine):
 
     @rule(pick=st.randoms(use_true_random=False), invisible_ms=st.sampled_from([0, 500, 20_000]))
     def change(self, pick: random.Random, invisible_ms: int) -> None:
-        held = [told for told in self.told.values() if told.has_handle]
-        if not held:
-            return
-        told = pick.choice(held)
-        reply = self.driver.change(told.handles[-1], invisible_ms)
-        if reply.outcome == DONE:
-            assert self._now() < told.perhaps_until_ms
-            assert not told.acked
-            told.change_unknown = told.renewal_unknown = told.returned = False
-            told.client = ""
-            told.handles.append(reply.handle)
-            told.held_until_ms = told.perhaps_until_ms = self._now() + invisible_ms
+        for told in self._some_held(pick, 1):
+            reply = self.driver.change(told.handles[-1], invisible_ms)
+            if reply.outcome == DONE:
+                assert self._now() < told.perhaps_until_ms
+                assert not told.acked
+                told.change_unknown = told.renewal_unknown = told.returned = False
+                told.client = ""
+                told.handles.append(reply.handle)
+                told.held_until_ms = told.perhaps_until_ms = self._now() + invisible_ms
 
     @rule(
         pick=st.randoms(use_true_random=False),
+        count=st.integers(1, 5),
         counted=st.booleans(),
         delay_ms=st.sampled_from([-1, 0, 500, 20_000]),
+        by_runs=st.booleans(),
     )
-    def nack(self, pick: random.Random, counted: bool, delay_ms: int) -> None:
-        """Nobody holds it, it comes after the delay, and the attempt grows if it counts."""
-        held = [told for told in self.told.values() if told.has_handle]
-        if not held:
-            return
-        told = pick.choice(held)
+    def nack(
+        self, pick: random.Random, count: int, counted: bool, delay_ms: int, by_runs: bool
+    ) -> None:
+        """Nobody holds them, they come after the delay, and the attempt grows if it counts."""
+        chosen = self._some_held(pick, count)
         kind = link.NACK_KIND_COUNTED if counted else link.NACK_KIND_UNCOUNTED
-        (outcome,) = self.driver.nack(told.handles[-1], kind=kind, delay_ms=delay_ms)
-        if outcome != DONE:
-            return
-        assert self._now() < told.perhaps_until_ms
-        assert not told.acked
-        if delay_ms < 0:
-            group = self.driver.broker.state.catalog_state.groups[GROUP]
-            delay_ms = group.retry_policy.delay_ms(told.attempt)
-        told.change_unknown = told.renewal_unknown = told.returned = False
-        told.client = ""
-        told.nacked = True
-        told.ack_unknown = False
-        told.held_until_ms = told.perhaps_until_ms = self._now() + delay_ms
-        told.attempt -= not counted
+        handles = [told.handles[-1] for told in chosen]
+        nack = self.driver.nack_by_runs if by_runs else self.driver.nack
+        outcomes = nack(*handles, kind=kind, delay_ms=delay_ms) if chosen else []
+        policy = self.driver.broker.state.catalog_state.groups[GROUP].retry_policy
+        for told, outcome in zip(chosen, outcomes, strict=True):
+            if outcome == DONE:
+                assert self._now() < told.perhaps_until_ms
+                assert not told.acked
+                wait_ms = policy.delay_ms(told.attempt) if delay_ms < 0 else delay_ms
+                told.nack(self._now() + wait_ms, counted=counted)
 
     @rule(pick=st.randoms(use_true_random=False))
     def nack_for_good(self, pick: random.Random) -> None:
-        held = [told for told in self.told.values() if told.has_handle]
-        if held:
-            told = pick.choice(held)
+        for told in self._some_held(pick, 1):
             (outcome,) = self.driver.nack(told.handles[-1], kind=link.NACK_KIND_FATAL)
             if outcome == DONE:
                 assert self._now() < told.perhaps_until_ms

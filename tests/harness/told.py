@@ -46,6 +46,14 @@ class Told:
     def stale_handles(self) -> list[str]:
         return self.handles if self.nacked else self.handles[:-1]
 
+    def nack(self, due_ms: int, *, counted: bool) -> None:
+        """Its nack was answered; it is redelivered from `due_ms` on."""
+        self.change_unknown = self.renewal_unknown = self.returned = self.ack_unknown = False
+        self.client = ""
+        self.nacked = True
+        self.held_until_ms = self.perhaps_until_ms = due_ms
+        self.attempt -= not counted
+
     def perhaps_renewed(self, now_ms: int) -> None:
         if now_ms < self.perhaps_until_ms:
             latest_ms = min(now_ms + self.renew_ms, self.popped_ms + LEASE_MS_MAX)

@@ -217,11 +217,15 @@ class Life:
         request = link.Nack(
             group=self.group,
             topic=self.topic,
-            handles=self.some(),
             kind=self.rng.choice(kinds),
             delay_ms=self.rng.choice([-1, 0, 2_000]),
             reason=self.rng.choice(["", "no"]),
         )
+        handles = self.some()
+        if self.rng.random() < 0.5:
+            request.handles.extend(handles)
+        else:
+            request.runs.extend(runs_of(handles)[0])
         self.call(nack=request)
 
     def send_later(self) -> None:

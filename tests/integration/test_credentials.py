@@ -70,7 +70,7 @@ async def test_every_request_is_signed(tmp_path: Path, monkeypatch: pytest.Monke
         "ExtendRuns",
         "Heartbeat",
         "Join",
-        "Nack",
+        "NackRuns",
         "NotifyClientTermination",
         "Pull",
         "QueryRoute",

@@ -234,6 +234,13 @@ async def test_large_messages_come_in_small_answers(endpoint: str, client: Clien
     assert len(await client.receive("t", "g", max_messages=64, wait_s=5)) <= 32
 
 
+async def receive_all(client: Client, count: int) -> list[ReceivedMessage]:
+    found: list[ReceivedMessage] = []
+    while len(found) < count:
+        found += await client.receive("t", "g", max_messages=count, wait_s=5)
+    return found
+
+
 async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, client: Client) -> None:
     """Then the messages of a receive come as a stream."""
 
@@ -272,6 +279,53 @@ async def test_a_broker_that_knows_no_acks_by_runs(endpoint: str, client: Client
         await client.ack(message)
     assert len(asked) == 1  # it is not asked again
     assert await client.receive("t", "g", wait_s=0) == []
+
+
+async def test_nacks_share_a_request_and_a_handle(endpoint: str, client: Client) -> None:
+    asked: list[Any] = []
+    nack = client.connection.consumer.NackRuns
+
+    async def noted(request: Any, **options: Any) -> Any:
+        asked.append(request)
+        return await nack(request, **options)
+
+    await make_group(endpoint, "g")
+    await send_all(client, "t", [Message(body=b"1")] * 40)
+    client.connection.consumer.NackRuns = noted
+    found = await receive_all(client, 40)
+    await asyncio.gather(*(message.nack(delay_s=0, reason="not now") for message in found))
+    assert [sum(len(run.queue_offsets) for run in one.runs) for one in asked] == [40]
+    assert len(asked[0].runs) <= 8 * 2  # of eight queues, received by some calls
+    again = await receive_all(client, 40)
+    assert {message.delivery_attempt for message in again} == {2}
+
+
+async def test_a_broker_that_knows_no_nacks_by_runs(endpoint: str, client: Client) -> None:
+    """What another broker did of the same request is not asked for again: its handles are void."""
+    asked: list[Any] = []
+    nack = client.connection.consumer.NackRuns
+
+    async def of_two_brokers(request: Any, **options: Any) -> Any:
+        asked.append(request)
+        older = request.runs.pop()
+        await nack(request, **options)
+        status = v2.Status(code=v2.NOT_IMPLEMENTED)
+        refusals = [
+            consumer_pb2.RunRefusal(run=len(request.runs), queue_offset=offset, status=status)
+            for offset in older.queue_offsets
+        ]
+        several = v2.Status(code=v2.MULTIPLE_RESULTS)
+        return consumer_pb2.NackRunsResponse(status=several, refusals=refusals)
+
+    await make_group(endpoint, "g")
+    await send_all(client, "t", [Message(body=b"1")] * 16)
+    client.connection.consumer.NackRuns = of_two_brokers
+    for attempt in (1, 2):
+        found = await receive_all(client, 16)
+        assert {message.delivery_attempt for message in found} == {attempt}
+        await asyncio.gather(*(message.nack(delay_s=0) for message in found))
+    assert len(asked) == 1  # it is not asked again
+    assert len(await receive_all(client, 16)) == 16
 
 
 async def test_a_message_without_a_lease_says_so(endpoint: str, client: Client) -> None:

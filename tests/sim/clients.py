@@ -52,13 +52,8 @@ class Clients(Receivers):
     async def ack_these(self, chosen: list[Held]) -> None:
         group, standing, _ = chosen[0]
         topic = standing.message.topic
-        handles = [one[2].handle for one in chosen]
-        request, order = link.Ack(group=group.name, topic=topic), list(range(len(handles)))
-        if self.random.random() < 0.5:
-            runs, order = runs_of(handles)
-            request.runs.extend(runs)
-        else:
-            request.handles.extend(handles)
+        request = link.Ack(group=group.name, topic=topic)
+        order = self._name(request, chosen)
         for _, standing, lease in chosen:
             lease.acks += 1
             standing.acks_open += 1
@@ -82,6 +77,16 @@ class Clients(Receivers):
                 (self.now_ms(), f"{group.name}: ack of {lease.key}: {name}")
             )
             self._ack_answered(standing, lease, outcome, invoked_ms, stale=stale)
+
+    def _name(self, request: Any, chosen: list[Held]) -> list[int]:
+        """By handles or by runs; returns where the outcome of each is in the answer."""
+        handles = [one[2].handle for one in chosen]
+        if self.random.random() < 0.5:
+            request.handles.extend(handles)
+            return list(range(len(handles)))
+        runs, order = runs_of(handles)
+        request.runs.extend(runs)
+        return order
 
     def _ack_answered(
         self,
@@ -206,6 +211,52 @@ class Clients(Receivers):
                 lease.due_ms = max(lease.due_ms, invoked_ms + invisible_ms)
                 lease.longest_ms = max(lease.longest_ms, self.now_ms() + invisible_ms)
 
+    async def nack(self) -> None:
+        """Several are given back, for later; the attempt counts or not."""
+        chosen = self.some_held(self.random.choice([1, 4, 16]))
+        if not chosen:
+            return
+        self.drop(chosen)
+        group, topic = chosen[0][0], chosen[0][1].message.topic
+        counted, delay_ms = self.random.random() < 0.5, self.random.choice([0, 500, 20_000])
+        kind = link.NACK_KIND_COUNTED if counted else link.NACK_KIND_UNCOUNTED
+        request = link.Nack(group=group.name, topic=topic, kind=kind, delay_ms=delay_ms)
+        order = self._name(request, chosen)
+        before = [
+            (lease.free_ms, standing.acked is not None, standing.may_only_be_ended_by(lease))
+            for _, standing, lease in chosen
+        ]
+        invoked_ms, quakes = self.now_ms(), self.quake(group.name, topic)
+        stale, starts = self.book.groups[group.name] is not group, self.book.starts
+        for _, _, lease in chosen:
+            lease.free_ms = min(lease.free_ms, invoked_ms + delay_ms)
+            lease.changes_open += 1
+            lease.may_be_released |= not counted
+        try:
+            told = (await self.proxy().call(nack=request)).nack.outcomes
+        except (NotSent, Refused, Lost):
+            return
+        if self.shaken(quakes, group.name, topic):
+            return
+        self.world.read_dead_letters()
+        for (_, standing, lease), was, place in zip(chosen, before, order, strict=True):
+            free_ms, was_settled, alone = was
+            lease.changes_open -= 1
+            kind_name = "nack" if counted else "uncounted nack"
+            text = f"{group.name}: {kind_name} of {lease.key}: {told[place]}"
+            standing.message.events.append((self.now_ms(), text))
+            if told[place] != link.LEASE_OUTCOME_DONE:
+                if alone:
+                    lease.free_ms = free_ms
+                if not stale and not self.book.is_gone(standing.message):
+                    self.book.check_held(standing, lease, self.now_ms(), text)
+                continue
+            if was_settled or stale or lease.nacked_ms != NEVER_MS:
+                raise Violation("I3", f"{text}, but it was done with before", standing.message.id)
+            lease.nacked_ms = self.now_ms()
+            if alone and not counted and not standing.may_be_settled:
+                lease.released = starts
+
     async def release(self) -> None:
         chosen = self.some_held(self.random.choice([1, 4]))
         if not chosen:
@@ -249,7 +300,7 @@ class Clients(Receivers):
             standing.message.events.append((self.now_ms(), f"{group.name}: forwarded {lease.key}"))
             alone = alone and standing.newest is lease and not lease.may_be_replaced
             alone = alone and standing.acked is None and not standing.acks_open
-            in_time = self.now_ms() < min(lease.due_ms, lease.free_ms)
+            in_time = self.now_ms() < lease.held_until_ms
             if alone and in_time and not self.shaken(quakes, group.name, topic):
                 standing.must_be_dead = True
                 if standing.dead is None:

@@ -138,6 +138,17 @@ def an_extension_is_not_journaled() -> Iterator[None]:
 
 
 @fault
+def a_nack_journals_its_first_message_alone() -> Iterator[None]:
+    real = journal.grant_record
+
+    def first(runtime: Any, key: Any, grant: Grant, offsets: Any, **more: Any) -> Any:
+        return real(runtime, key, grant, offsets[:1] if grant.nack else offsets, **more)
+
+    with patch.object(journal, "grant_record", first):
+        yield
+
+
+@fault
 def a_start_reads_no_extensions() -> Iterator[None]:
     real = extend_lease.extend_leases
 

@@ -34,11 +34,18 @@ class Lease:
     """How many acks were tried with it."""
     extends_open: int = 0
     """Extensions tried whose outcome is not known, or not yet."""
+    nacked_ms: int = NEVER_MS
+    """A nack of it was answered then: its handle is void."""
     longest_ms: int = 0
     """It may be held so long by those whose outcome is known."""
 
     def must_be_over_at(self, time_ms: int) -> bool:
         return not self.extends_open and time_ms >= max(self.due_ms, self.longest_ms)
+
+    @property
+    def held_until_ms(self) -> int:
+        """Its handle is good so long, as far as is known."""
+        return min(self.due_ms, self.free_ms, self.nacked_ms)
 
     @property
     def may_be_replaced(self) -> bool:

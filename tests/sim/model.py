@@ -310,6 +310,8 @@ class Book:
             raise Violation("I5", "acked twice", name)
         if standing.dead is not None:
             raise Violation("I5", "acked, but in the dead letters", name)
+        if invoked_ms >= lease.nacked_ms:
+            raise Violation("I5", "acked after its nack was answered", name)
         renewing = lease.made_from is not None and lease.made_from.changes_open
         # A change that was asked again may have renewed it.
         if lease.must_be_over_at(invoked_ms) and not renewing:
@@ -319,7 +321,7 @@ class Book:
     def check_held(self, standing: Standing, lease: Lease, now_ms: int, outcome: str) -> None:
         """Whoever holds the newest lease, in time, must not be turned away."""
         alone = standing.newest is lease and not standing.may_be_settled
-        if alone and not lease.may_be_replaced and now_ms < min(lease.due_ms, lease.free_ms):
+        if alone and not lease.may_be_replaced and now_ms < lease.held_until_ms:
             raise Violation("I5", f"held, but the answer was {outcome}", standing.message.id)
 
     # --- dead letters ---

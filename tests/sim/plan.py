@@ -50,6 +50,7 @@ def draw(random: Random) -> Plan:
         "ack_stale": random.choice([5, 20]),
         "change": random.choice([0, 30, 100]),
         "extend": random.choice([0, 30, 100]),
+        "nack": random.choice([0, 30, 100]),
         "release": random.choice([0, 30]),
         "forward": random.choice([0, 10]),
         "vanish": random.choice([0, 20]),

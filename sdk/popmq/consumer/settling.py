@@ -8,7 +8,7 @@ find the handle void: then the one before it was done, or the lease was over.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
 import grpc
@@ -47,19 +47,18 @@ class _NackKey(NamedTuple):
 
     topic: str
     group: str
-    kind: int
-    delay_s: float | None
-    reason: str
+    nack: convert.NackTerms
 
 
 class _Answered(NamedTuple):
     """An answer by runs as one that has an entry of each message."""
 
     status: v2.Status
-    entries: list[consumer.RunRefusal]
+    entries: list[Any]
+    """Each has a status; none of the messages: the whole request was refused."""
 
 
-_ACKED: Final = consumer.RunRefusal(status=v2.Status(code=v2.OK))
+_DONE: Final = consumer.RunRefusal(status=v2.Status(code=v2.OK))
 
 
 class Settling:
@@ -70,8 +69,8 @@ class Settling:
         self._leases = leases
         self.counts: CountReporter | None = None
         """Counts what was settled."""
-        self._by_runs = True
-        """The server takes acks by runs, as PopMQ does."""
+        self._not_by_runs: set[str] = set()
+        """Calls by runs that the server does not know."""
         self._acks: dict[tuple[str, str], Batcher[ReceivedMessage, None]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
         self._nacks: dict[_NackKey, Batcher[ReceivedMessage, None]] = {}
@@ -181,7 +180,8 @@ class Settling:
         reason: str,
     ) -> None:
         await self._end_lease(message)
-        key = _NackKey(message.topic, message.group, kind, delay_s, reason[:REASON_CHARS_MAX])
+        nack = convert.NackTerms(kind, delay_s, reason[:REASON_CHARS_MAX])
+        key = _NackKey(message.topic, message.group, nack)
         batches = self._nacks.get(key)
         if batches is None:
             if len(self._nacks) >= NACK_KEYS_MAX:
@@ -193,44 +193,60 @@ class Settling:
         self, topic: str, group: str, held: list[ReceivedMessage]
     ) -> list[Exception | None]:
         connection = self._connection
+        group_resource, topic_resource = connection.resource(group), connection.resource(topic)
+
+        def in_runs(runs: convert.Runs) -> consumer.AckRunsRequest:
+            return convert.ack_runs(runs, group_resource, topic_resource)
+
+        async def by_handles(left: list[ReceivedMessage]) -> Any:
+            request = convert.ack(left, group_resource, topic_resource)
+            return await connection.ask(connection.stub.AckMessage, request, attempts=1)
 
         async def ask(left: list[ReceivedMessage]) -> Any:
-            by_runs = await self._ack_runs(topic, group, left) if self._by_runs else None
-            if by_runs is not None:
-                return by_runs
-            request = convert.ack(left, connection.resource(group), connection.resource(topic))
-            return await connection.ask(connection.stub.AckMessage, request, attempts=1)
+            return await self._ask("AckRuns", left, in_runs, by_handles)
 
         results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
         self._count(MessageFate.ACKED, held, results)
         return results
 
-    async def _ack_runs(
-        self, topic: str, group: str, left: list[ReceivedMessage]
-    ) -> _Answered | None:
-        """None: the server, a broker behind it, or the server that gave the messages, knows no
+    async def _ask(
+        self,
+        rpc: str,
+        left: list[ReceivedMessage],
+        in_runs: Callable[[convert.Runs], Any],
+        by_handles: Callable[[list[ReceivedMessage]], Awaitable[Any]],
+    ) -> Any:
+        """By runs, if that can be; `by_handles` is asked about those of brokers that know no
         runs."""
+        runs = None if rpc in self._not_by_runs else convert.runs_of(left)
+        answered = None if runs is None else await self._ask_by_runs(rpc, runs, in_runs(runs))
+        if answered is None:
+            return await by_handles(left)
+        entries = answered.entries
+        unknown = [i for i, one in enumerate(entries) if one.status.code == v2.NOT_IMPLEMENTED]
+        if unknown:
+            self._not_by_runs.add(rpc)
+            response = await by_handles([left[i] for i in unknown])
+            if len(response.entries) != len(unknown):
+                return response  # its status is that of all
+            for i, one in zip(unknown, response.entries, strict=True):
+                entries[i] = one
+        return answered
+
+    async def _ask_by_runs(self, rpc: str, runs: convert.Runs, request: Any) -> _Answered | None:
+        """None: the server does not know this call."""
         connection = self._connection
-        runs = convert.runs_of(left)
-        if runs is None:
-            return None
-        request = consumer.AckRunsRequest(
-            group=connection.resource(group), topic=connection.resource(topic), runs=runs.parts
-        )
         try:
-            response = await connection.ask(connection.consumer.AckRuns, request, attempts=1)
+            response = await connection.ask(getattr(connection.consumer, rpc), request, attempts=1)
         except ServerUnreachable as failed:
             if not _is_unknown(failed):
                 raise
-            self._by_runs = False
+            self._not_by_runs.add(rpc)
             return None
         if response.status.code == v2.OK:
-            return _Answered(response.status, [_ACKED] * len(left))
+            return _Answered(response.status, [_DONE] * len(runs.places))
         refused = {(one.run, one.queue_offset): one for one in response.refusals}
-        if any(one.status.code == v2.NOT_IMPLEMENTED for one in response.refusals):
-            self._by_runs = False
-            return None
-        entries = [refused.get(place, _ACKED) for place in runs.places] if refused else []
+        entries = [refused.get(place, _DONE) for place in runs.places] if refused else []
         return _Answered(response.status, entries)
 
     def _count(
@@ -255,11 +271,13 @@ class Settling:
         self, key: _NackKey, held: list[ReceivedMessage]
     ) -> list[Exception | None]:
         connection = self._connection
+        group, topic = connection.resource(key.group), connection.resource(key.topic)
 
-        async def ask(left: list[ReceivedMessage]) -> Any:
-            group, topic = connection.resource(key.group), connection.resource(key.topic)
-            kind = consumer.NackKind.ValueType(key.kind)
-            request = convert.nack(left, group, topic, kind, key.delay_s, key.reason)
+        def in_runs(runs: convert.Runs) -> consumer.NackRunsRequest:
+            return convert.nack_runs(runs, group, topic, key.nack)
+
+        async def by_handles(left: list[ReceivedMessage]) -> Any:
+            request = convert.nack(left, group, topic, key.nack)
             try:
                 return await connection.ask(connection.consumer.Nack, request, attempts=1)
             except ServerUnreachable as failed:
@@ -268,8 +286,11 @@ class Settling:
                 text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
                 raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from failed.__cause__
 
+        async def ask(left: list[ReceivedMessage]) -> Any:
+            return await self._ask("NackRuns", left, in_runs, by_handles)
+
         results = await ask_each(held, ask, _done, _patience_s(held), connection.go_elsewhere)
-        is_fatal = key.kind == consumer.NACK_KIND_FATAL
+        is_fatal = key.nack.kind == consumer.NACK_KIND_FATAL
         self._count(MessageFate.REJECTED if is_fatal else MessageFate.NACKED, held, results)
         return results
 

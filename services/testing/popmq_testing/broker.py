@@ -187,7 +187,7 @@ class PopmqBroker:
         reason: str,
     ) -> None:
         group, topic = v2.Resource(name=message.group), v2.Resource(name=message.topic)
-        request = convert.nack([message], group, topic, kind, delay_s, reason)
+        request = convert.nack([message], group, topic, convert.NackTerms(kind, delay_s, reason))
         check(self._ask("Nack", request).entries[0].status)
 
     # --- time ---

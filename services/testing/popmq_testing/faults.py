@@ -20,12 +20,12 @@ CALLS: Final = {
     "send": ("SendMessage",),
     "receive": ("ReceiveRecords", "ReceiveMessage"),
     "ack": ("AckRuns", "AckMessage"),
-    "nack": ("Nack",),
+    "nack": ("NackRuns", "Nack"),
     "change_invisible": ("ChangeInvisibleDuration", "ExtendRuns"),
     "recall": ("RecallMessage",),
     "end_transaction": ("EndTransaction",),
 }
-"""What a test calls them → the RPCs; of those of a receive or ack our SDK calls the first,
+"""What a test calls them → the RPCs; of those of a receive, ack or nack our SDK calls the first,
 others the second; of a change of the invisible time it calls the second where it renews leases."""
 _CALL_OF: Final = {rpc: call for call, rpcs in CALLS.items() for rpc in rpcs}
 

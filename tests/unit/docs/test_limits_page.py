@@ -33,7 +33,7 @@ from popmq_proxy.core.access.table import LIMITS_MAX, TABLE_BYTES_MAX, USERS_MAX
 from popmq_proxy.core.messages.status import CODES
 from popmq_proxy.core.messages.validate import MESSAGE_GROUP_BYTES_MAX, MESSAGE_ID_BYTES_MAX
 from popmq_proxy.front.rpcs import ACKS_BYTES_MAX, SMALL_REQUEST_BYTES_MAX
-from popmq_proxy.rpc.messages.ack import ENTRIES_MAX
+from popmq_proxy.rpc.messages.by_broker import ENTRIES_MAX
 from popmq_proxy.rpc.messages.receive import BATCH_MAX, WHOLE_MAX
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "limits.md").read_text()
@@ -120,12 +120,12 @@ LIMITS = {
     "messages in one SendMessage": proxy("send_messages_max", e.MessagesCorrupted),
     "a SendMessage as a whole": proxy("request_bytes_max", EXHAUSTED),
     "any other request as a whole": Limit(size(SMALL_REQUEST_BYTES_MAX), FIXED, EXHAUSTED),
-    "an AckMessage, AckRuns or ExtendRuns as a whole": Limit(
+    "an AckMessage, AckRuns, ExtendRuns or NackRuns as a whole": Limit(
         size(ACKS_BYTES_MAX), FIXED, EXHAUSTED
     ),
     "messages of one ReceiveMessage": Limit(count(BATCH_MAX)),
     "messages of one receive of the SDK": Limit(count(min(WHOLE_MAX, SDK_RECEIVE_MAX))),
-    "messages in one AckMessage, AckRuns or ExtendRuns": Limit(
+    "messages in one AckMessage, AckRuns, ExtendRuns or NackRuns": Limit(
         count(ENTRIES_MAX), FIXED, e.BadRequest
     ),
     "characters of a SQL filter": Limit(count(SQL_CHARACTERS_MAX), FIXED, e.IllegalFilter),

@@ -561,6 +561,74 @@ class ExtendRunsResponse(_message.Message):
 Global___ExtendRunsResponse: _TypeAlias = ExtendRunsResponse  # noqa: Y015
 
 @_typing.final
+class NackRunsRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    GROUP_FIELD_NUMBER: _builtins.int
+    TOPIC_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
+    KIND_FIELD_NUMBER: _builtins.int
+    DELAY_FIELD_NUMBER: _builtins.int
+    REASON_FIELD_NUMBER: _builtins.int
+    kind: Global___NackKind.ValueType
+    reason: _builtins.str
+    @_builtins.property
+    def group(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def topic(self) -> _definition_pb2.Resource: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunPart]:
+        """up to 1,024 messages"""
+
+    @_builtins.property
+    def delay(self) -> _duration_pb2.Duration:
+        """as of Nack"""
+
+    def __init__(
+        self,
+        *,
+        group: _definition_pb2.Resource | None = ...,
+        topic: _definition_pb2.Resource | None = ...,
+        runs: _abc.Iterable[Global___RunPart] | None = ...,
+        kind: Global___NackKind.ValueType = ...,
+        delay: _duration_pb2.Duration | None = ...,
+        reason: _builtins.str = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["delay", b"delay", "group", b"group", "topic", b"topic"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delay", b"delay", "group", b"group", "kind", b"kind", "reason", b"reason", "runs", b"runs", "topic", b"topic"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NackRunsRequest: _TypeAlias = NackRunsRequest  # noqa: Y015
+
+@_typing.final
+class NackRunsResponse(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    STATUS_FIELD_NUMBER: _builtins.int
+    REFUSALS_FIELD_NUMBER: _builtins.int
+    @_builtins.property
+    def status(self) -> _definition_pb2.Status: ...
+    @_builtins.property
+    def refusals(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunRefusal]:
+        """as of AckRuns, of messages that are not held any more"""
+
+    def __init__(
+        self,
+        *,
+        status: _definition_pb2.Status | None = ...,
+        refusals: _abc.Iterable[Global___RunRefusal] | None = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _typing.Literal["status", b"status"]  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["refusals", b"refusals", "status", b"status"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___NackRunsResponse: _TypeAlias = NackRunsResponse  # noqa: Y015
+
+@_typing.final
 class EndPollsRequest(_message.Message):
     DESCRIPTOR: _descriptor.Descriptor
 

@@ -60,6 +60,11 @@ class ConsumerStub(object):
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsRequest.SerializeToString,
                 response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsResponse.FromString,
                 _registered_method=True)
+        self.NackRuns = channel.unary_unary(
+                '/popmq.consumer.v1.Consumer/NackRuns',
+                request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackRunsRequest.SerializeToString,
+                response_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackRunsResponse.FromString,
+                _registered_method=True)
         self.EndPolls = channel.unary_unary(
                 '/popmq.consumer.v1.Consumer/EndPolls',
                 request_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.EndPollsRequest.SerializeToString,
@@ -127,6 +132,13 @@ class ConsumerServicer(object):
     def ExtendRuns(self, request, context):
         """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
         ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def NackRuns(self, request, context):
+        """Nack, several messages of one receive by one handle.
         """
         context.set_code(grpc.StatusCode.UNIMPLEMENTED)
         context.set_details('Method not implemented!')
@@ -203,6 +215,11 @@ def add_ConsumerServicer_to_server(servicer, server):
                     servicer.ExtendRuns,
                     request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsRequest.FromString,
                     response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsResponse.SerializeToString,
+            ),
+            'NackRuns': grpc.unary_unary_rpc_method_handler(
+                    servicer.NackRuns,
+                    request_deserializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackRunsRequest.FromString,
+                    response_serializer=popmq__consumer_dot_v1_dot_consumer__pb2.NackRunsResponse.SerializeToString,
             ),
             'EndPolls': grpc.unary_unary_rpc_method_handler(
                     servicer.EndPolls,
@@ -370,6 +387,33 @@ class Consumer(object):
             '/popmq.consumer.v1.Consumer/ExtendRuns',
             popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsRequest.SerializeToString,
             popmq__consumer_dot_v1_dot_consumer__pb2.ExtendRunsResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def NackRuns(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/popmq.consumer.v1.Consumer/NackRuns',
+            popmq__consumer_dot_v1_dot_consumer__pb2.NackRunsRequest.SerializeToString,
+            popmq__consumer_dot_v1_dot_consumer__pb2.NackRunsResponse.FromString,
             options,
             channel_credentials,
             insecure,

@@ -48,6 +48,8 @@ class ConsumerStub:
     """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
     ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
     """
+    NackRuns: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.NackRunsRequest, _consumer_pb2.NackRunsResponse]
+    """Nack, several messages of one receive by one handle."""
     EndPolls: _grpc.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]
     """Receives of this client that wait are answered now, most often with nothing. Who cancels one
     loses what is on the way to it until the lease is over; who ends it can give that back.
@@ -82,6 +84,8 @@ class ConsumerAsyncStub(ConsumerStub):
     """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
     ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
     """
+    NackRuns: _aio.UnaryUnaryMultiCallable[_consumer_pb2.NackRunsRequest, _consumer_pb2.NackRunsResponse]  # type: ignore[assignment]
+    """Nack, several messages of one receive by one handle."""
     EndPolls: _aio.UnaryUnaryMultiCallable[_consumer_pb2.EndPollsRequest, _consumer_pb2.EndPollsResponse]  # type: ignore[assignment]
     """Receives of this client that wait are answered now, most often with nothing. Who cancels one
     loses what is on the way to it until the lease is over; who ends it can give that back.
@@ -143,6 +147,14 @@ class ConsumerServicer(metaclass=_abc_1.ABCMeta):
         """Holds messages longer, several of one receive by one handle. Their handles stay as they are:
         ChangeInvisibleDuration of apache.rocketmq.v2 gives each message another one.
         """
+
+    @_abc_1.abstractmethod
+    def NackRuns(
+        self,
+        request: _consumer_pb2.NackRunsRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_consumer_pb2.NackRunsResponse, _abc.Awaitable[_consumer_pb2.NackRunsResponse]]:
+        """Nack, several messages of one receive by one handle."""
 
     @_abc_1.abstractmethod
     def EndPolls(

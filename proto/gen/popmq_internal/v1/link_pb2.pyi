@@ -1457,6 +1457,7 @@ class Nack(_message.Message):
     KIND_FIELD_NUMBER: _builtins.int
     DELAY_MS_FIELD_NUMBER: _builtins.int
     REASON_FIELD_NUMBER: _builtins.int
+    RUNS_FIELD_NUMBER: _builtins.int
     group: _builtins.str
     topic: _builtins.str
     """the topic the client consumes, never the retry topic"""
@@ -1467,6 +1468,8 @@ class Nack(_message.Message):
     """for people; the last counted one goes to the dead letters"""
     @_builtins.property
     def handles(self) -> _containers.RepeatedScalarFieldContainer[_builtins.str]: ...
+    @_builtins.property
+    def runs(self) -> _containers.RepeatedCompositeFieldContainer[Global___RunPart]: ...
     def __init__(
         self,
         *,
@@ -1476,10 +1479,11 @@ class Nack(_message.Message):
         kind: Global___NackKind.ValueType = ...,
         delay_ms: _builtins.int = ...,
         reason: _builtins.str = ...,
+        runs: _abc.Iterable[Global___RunPart] | None = ...,
     ) -> None: ...
     _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["delay_ms", b"delay_ms", "group", b"group", "handles", b"handles", "kind", b"kind", "reason", b"reason", "topic", b"topic"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["delay_ms", b"delay_ms", "group", b"group", "handles", b"handles", "kind", b"kind", "reason", b"reason", "runs", b"runs", "topic", b"topic"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
     def WhichOneof(self, oneof_group: _Never) -> None: ...
 
@@ -1492,7 +1496,7 @@ class NackReply(_message.Message):
     OUTCOMES_FIELD_NUMBER: _builtins.int
     @_builtins.property
     def outcomes(self) -> _containers.RepeatedScalarFieldContainer[Global___LeaseOutcome.ValueType]:
-        """one per handle, in order"""
+        """one per lease, in order; handles before runs"""
 
     def __init__(
         self,

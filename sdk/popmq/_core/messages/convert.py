@@ -111,6 +111,14 @@ def ack(
     )
 
 
+class NackTerms(NamedTuple):
+    """What a nack says, whichever messages it is of."""
+
+    kind: "consumer.NackKind.ValueType"
+    delay_s: float | None
+    reason: str
+
+
 class Runs(NamedTuple):
     """Messages by what they were given by: those that one receive gave of one queue share a run."""
 
@@ -160,6 +168,10 @@ def _run_and_offset(handle: str) -> tuple[str, str, int]:
     return f"{head} {generation}", handle, int(text)
 
 
+def ack_runs(runs: Runs, group: v2.Resource, topic: v2.Resource) -> consumer.AckRunsRequest:
+    return consumer.AckRunsRequest(group=group, topic=topic, runs=runs.parts)
+
+
 def change(
     message: ReceivedMessage, group: v2.Resource, topic: v2.Resource, seconds: float
 ) -> service.ChangeInvisibleDurationRequest:
@@ -185,17 +197,26 @@ def nack(
     messages: Sequence[ReceivedMessage],
     group: v2.Resource,
     topic: v2.Resource,
-    kind: "consumer.NackKind.ValueType",
-    delay_s: float | None,
-    reason: str,
+    nack: NackTerms,
 ) -> consumer.NackRequest:
     entries = [
         consumer.NackEntry(message_id=message.message_id, receipt_handle=message.receipt_handle)
         for message in messages
     ]
     request = consumer.NackRequest(
-        group=group, topic=topic, entries=entries, kind=kind, reason=reason
+        group=group, topic=topic, entries=entries, kind=nack.kind, reason=nack.reason
     )
-    if delay_s is not None:
-        request.delay.FromMilliseconds(int(delay_s * 1000))
+    if nack.delay_s is not None:
+        request.delay.FromMilliseconds(int(nack.delay_s * 1000))
+    return request
+
+
+def nack_runs(
+    runs: Runs, group: v2.Resource, topic: v2.Resource, nack: NackTerms
+) -> consumer.NackRunsRequest:
+    request = consumer.NackRunsRequest(
+        group=group, topic=topic, runs=runs.parts, kind=nack.kind, reason=nack.reason
+    )
+    if nack.delay_s is not None:
+        request.delay.FromMilliseconds(int(nack.delay_s * 1000))
     return request

@@ -81,6 +81,7 @@ _ONLY_LOOK = ("List", "Peek", "Describe", "Find", "Get", "Explain", "Inspect", "
 """What the names of those begin with that change nothing."""
 _CONSUMER_METHODS: dict[str, Any] = {
     "Nack": consumer.NackRequest,
+    "NackRuns": consumer.NackRunsRequest,
     "AckRuns": consumer.AckRunsRequest,
     "ExtendRuns": consumer.ExtendRunsRequest,
     "EndPolls": consumer.EndPollsRequest,
@@ -171,7 +172,7 @@ def rpcs(methods: Methods, metrics: ProxyMetrics) -> list[Rpc]:
         rpc = Rpc(CONSUMER, name, RpcKind.UNARY, message.FromString, handler)
         if name == "Pull":
             rpc = replace(rpc, brings_messages=True)
-        elif name in ("AckRuns", "ExtendRuns"):
+        elif name in ("AckRuns", "ExtendRuns", "NackRuns"):
             decode = _decoder_of_acks(message)
             rpc = replace(rpc, decode=decode, request_bytes_max=ACKS_BYTES_MAX)
         found.append(rpc)

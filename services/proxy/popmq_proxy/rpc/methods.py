@@ -36,7 +36,6 @@ from popmq_proxy.rpc.admin.reset import ResetHandler
 from popmq_proxy.rpc.admin.settings import SettingsHandler
 from popmq_proxy.rpc.admin.topic_admin import TopicAdminHandler
 from popmq_proxy.rpc.clients.client import ClientHandler
-from popmq_proxy.rpc.clients.consumer import ConsumerHandler
 from popmq_proxy.rpc.clients.count_reports import CountReportsHandler
 from popmq_proxy.rpc.clients.membership import MembershipHandler
 from popmq_proxy.rpc.clients.offsets import OffsetsHandler
@@ -46,6 +45,7 @@ from popmq_proxy.rpc.clients.route import RouteHandler
 from popmq_proxy.rpc.clients.send_back import SendBackHandler
 from popmq_proxy.rpc.messages.ack import AckHandler
 from popmq_proxy.rpc.messages.delayed import DelayedHandler
+from popmq_proxy.rpc.messages.nack import NackHandler
 from popmq_proxy.rpc.messages.recall import RecallHandler
 from popmq_proxy.rpc.messages.receive import ReceiveHandler
 from popmq_proxy.rpc.messages.send import SendHandler
@@ -108,7 +108,7 @@ class Methods:
 
 def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     """Raises `ConfigError`."""
-    route, send, ack = RouteHandler(upstream), SendHandler(upstream), AckHandler(upstream)
+    route, send = RouteHandler(upstream), SendHandler(upstream)
     heartbeats, transactions = Heartbeats(upstream), TransactionsHandler(upstream)
     client = ClientHandler(upstream, heartbeats)
     offsets, pull = OffsetsHandler(upstream), PullHandler(upstream)
@@ -117,7 +117,7 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "QueryRoute": (route.query_route, service.QueryRouteResponse),
         "QueryAssignment": (route.query_assignment, service.QueryAssignmentResponse),
         "SendMessage": (send.send_message, service.SendMessageResponse),
-        **_of_leases(ack),
+        **_of_leases(AckHandler(upstream), NackHandler(upstream)),
         "RecallMessage": (RecallHandler(upstream).recall_message, service.RecallMessageResponse),
         "EndTransaction": (transactions.end_transaction, service.EndTransactionResponse),
         "UpdateOffset": (offsets.update_offset, service.UpdateOffsetResponse),
@@ -129,7 +129,6 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
         "SendBack": (SendBackHandler(upstream).send_back, consumer.SendBackResponse),
         "ReportCounts": (counts.report_counts, consumer.ReportCountsResponse),
         "LockQueues": (QueueLockHandler(upstream).lock_queues, consumer.LockQueuesResponse),
-        "Nack": (ConsumerHandler(upstream).nack, consumer.NackResponse),
         "EndPolls": (receive.end_polls, consumer.EndPollsResponse),
         "Heartbeat": (client.heartbeat, service.HeartbeatResponse),
         "NotifyClientTermination": (client.terminate, service.NotifyClientTerminationResponse),
@@ -170,11 +169,13 @@ def methods(upstream: Upstream, metrics: ProxyMetrics) -> Methods:
     )
 
 
-def _of_leases(ack: AckHandler) -> dict[str, tuple[Unary, type[Any]]]:
+def _of_leases(ack: AckHandler, nack: NackHandler) -> dict[str, tuple[Unary, type[Any]]]:
     return {
         "AckMessage": (ack.ack_message, service.AckMessageResponse),
         "AckRuns": (ack.ack_runs, consumer.AckRunsResponse),
         "ExtendRuns": (ack.extend_runs, consumer.ExtendRunsResponse),
+        "Nack": (nack.nack, consumer.NackResponse),
+        "NackRuns": (nack.nack_runs, consumer.NackRunsResponse),
         "ChangeInvisibleDuration": (
             ack.change_invisible_duration,
             service.ChangeInvisibleDurationResponse,

@@ -221,50 +221,59 @@ class Ack:
         self._revive.look_again()
         return longer
 
-    def renew(
+    def renew(self, queue: GroupQueueState, offset: int, invisible_ms: int, now_ms: int) -> Grant:
+        """A new lease for a message that is held; the handle of the old one is void."""
+        return self.renew_together(queue, (offset,), invisible_ms, now_ms)
+
+    def renew_together(
         self,
         queue: GroupQueueState,
-        offset: int,
+        offsets: Sequence[int],
         invisible_ms: int,
         now_ms: int,
         nack: Nack | None = None,
     ) -> Grant:
-        """The new lease first, then the old one's end: a crash between them loses nothing."""
+        """New leases for messages of one grant, `offsets` in order. They come first and the ends of
+        the old ones behind them: a crash between them loses nothing."""
         runtime, lease_state = self._runtime, self._lease_state
-        old = queue.leases[offset]
-        now_ms = max(now_ms, old.grant.pop_time_ms)
-        entry = None if queue.fifo_queue is None else queue.fifo_queue.entries[offset]
+        old = queue.leases[offsets[0]].grant
+        now_ms = max(now_ms, old.pop_time_ms)
         new = Grant(
-            start_offset=offset,
+            start_offset=offsets[0],
             pop_time_ms=now_ms,
             invisible_ms=invisible_ms,
-            revive_queue=old.grant.revive_queue,
+            revive_queue=old.revive_queue,
             revive_offset=NOT_STORED,
-            generation=old.grant.generation + 1,
-            changed_from=None if nack else (old.grant.generation, old.grant.pop_time_ms),
+            generation=old.generation + 1,
+            changed_from=None if nack else (old.generation, old.pop_time_ms),
             nack=nack,
         )
+        entries = [] if queue.fifo_queue is None else [queue.fifo_queue.entries[i] for i in offsets]
         checkpoint = journal.grant_record(
             runtime,
             queue.key,
             new,
-            (offset,),
-            attempts=() if entry is None else (entry.attempts,),
-            handed_out=() if entry is None else (entry.handed_out,),
-            attempt_id="" if entry is None or nack else entry.attempt_id,
-            reasons=() if entry is None else (entry.reason,),
+            tuple(offsets),
+            attempts=tuple(entry.attempts for entry in entries),
+            handed_out=tuple(entry.handed_out for entry in entries),
+            attempt_id=entries[0].attempt_id if entries and not nack else "",
+            reasons=tuple(entry.reason for entry in entries),
         )
         drafts = [
             journal.checkpoint(runtime, checkpoint, new.revive_queue, now_ms),
-            journal.ack(runtime, queue.key, old.grant, (offset,), now_ms=now_ms),
+            journal.ack(runtime, queue.key, old, tuple(offsets), now_ms=now_ms),
         ]
-        appended = append_behind(runtime, lease_state, before_end(queue, [old]), drafts, now_ms)
+        ahead = before_end(queue, [queue.leases[offset] for offset in offsets])
+        appended = append_behind(runtime, lease_state, ahead, drafts, now_ms)
         new.revive_offset = appended[0].queue_offset
-        lease_state.progress.opened(new.revive_queue, new.revive_offset, 1)
-        lease_state.close([queue.leases[offset]])
-        lease = old._replace(grant=new)
-        lease_state.table.add(queue, {offset: lease})
-        if queue.fifo_queue is not None and entry is not None:
-            queue.fifo_queue.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
+        lease_state.progress.opened(new.revive_queue, new.revive_offset, len(offsets))
+        older = {offset: queue.leases[offset] for offset in offsets}
+        lease_state.close(older.values())
+        leases = {offset: lease._replace(grant=new) for offset, lease in older.items()}
+        lease_state.table.add(queue, leases)
+        if queue.fifo_queue is not None:
+            for entry in entries:
+                lease = leases[entry.offset]
+                queue.fifo_queue.hold(entry, lease, attempt_id=checkpoint.attempt_id, counted=False)
         self._revive.look_again()
         return new

@@ -179,6 +179,7 @@ ROWS: Final[dict[tuple[str, str], Row]] = {
     (MESSAGING, "ChangeInvisibleDuration"): _consume(*SUB),
     (MESSAGING, "SyncLiteSubscription"): _consume(*SUB),
     (CONSUMER, "Nack"): _consume(*SUB),
+    (CONSUMER, "NackRuns"): _consume(*SUB),
     (CONSUMER, "AckRuns"): _consume(*SUB),
     (CONSUMER, "ExtendRuns"): _consume(*SUB),
     (CONSUMER, "EndPolls"): _nothing,

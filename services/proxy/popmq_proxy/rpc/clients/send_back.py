@@ -6,8 +6,8 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages.convert import duration_ms
 from popmq_proxy.core.messages.status import ok
-from popmq_proxy.rpc.clients.consumer import REASON_CHARS_MAX
 from popmq_proxy.rpc.clients.offsets import broker_of
+from popmq_proxy.rpc.messages.nack import REASON_CHARS_MAX
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 

@@ -1,8 +1,9 @@
-"""Acks of many messages by one handle: what is acked, what is refused, and that no lease of another
-receive can be reached."""
+"""Acks and nacks of many messages by one handle: what is done, what is refused, and that no lease
+of another receive can be reached."""
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from harness.broker import EngineDriver
@@ -16,9 +17,9 @@ from popmq_broker.engine.broker import Broker
 from popmq_common.records import receipt
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
-from popmq_proxy.rpc.messages.ack import ENTRIES_MAX
+from popmq_proxy.rpc.messages.by_broker import ENTRIES_MAX
 
-OF = {"group": v2.Resource(name=GROUP), "topic": v2.Resource(name=TOPIC)}
+OF: dict[str, Any] = {"group": v2.Resource(name=GROUP), "topic": v2.Resource(name=TOPIC)}
 INVISIBLE_MS = 10_000
 
 
@@ -59,7 +60,17 @@ def ack(proxy: ProxyDriver, asked: list[consumer.RunPart]) -> consumer.AckRunsRe
     return response
 
 
-def refused(response: consumer.AckRunsResponse) -> list[tuple[int, int, int]]:
+def nack(proxy: ProxyDriver, asked: list[consumer.RunPart]) -> consumer.NackRunsResponse:
+    """Uncounted, for a minute."""
+    request = consumer.NackRunsRequest(**OF, runs=asked, kind=consumer.NACK_KIND_UNCOUNTED)
+    request.delay.FromSeconds(60)
+    response: consumer.NackRunsResponse = proxy.call("NackRuns", request)
+    return response
+
+
+def refused(
+    response: consumer.AckRunsResponse | consumer.NackRunsResponse,
+) -> list[tuple[int, int, int]]:
     return [(one.run, one.queue_offset, one.status.code) for one in response.refusals]
 
 
@@ -154,3 +165,40 @@ def test_no_message_or_too_many_are_a_bad_request(proxy: ProxyDriver, count: int
     response = ack(proxy, [asked])
     assert (response.status.code, refused(response)) == (v2.BAD_REQUEST, [])
     assert held(proxy) == 1
+
+
+def test_nacks_at_two_brokers_go_in_one_request(proxy: ProxyDriver) -> None:
+    asked = runs(received(proxy, "broker-a", 3) + received(proxy, "broker-b", 2))
+    ack(proxy, [consumer.RunPart(receipt_handle=asked[1].receipt_handle, queue_offsets=[1])])
+    response = nack(proxy, asked)
+    assert response.status.code == v2.MULTIPLE_RESULTS
+    assert refused(response) == [(1, 1, v2.INVALID_RECEIPT_HANDLE)]  # too late to want it back
+    assert "acknowledged" in response.refusals[0].status.message
+    assert held(proxy) == 4
+    assert len(refused(ack(proxy, asked))) == 4
+
+
+def test_an_older_broker_nacks_no_runs(proxy: ProxyDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = runs(received(proxy, "broker-a", 2))
+    handle = Broker.handle
+
+    async def older(broker: Broker, call: link.Call) -> link.Reply:
+        del call.nack.runs[:]
+        return await handle(broker, call)
+
+    monkeypatch.setattr(Broker, "handle", older)
+    assert refused(nack(proxy, asked)) == [(0, i, v2.NOT_IMPLEMENTED) for i in (0, 1)]
+
+
+@pytest.mark.parametrize("count", [0, ENTRIES_MAX + 1])
+def test_a_nack_of_no_message_or_too_many_is_a_bad_request(proxy: ProxyDriver, count: int) -> None:
+    (handle,) = received(proxy, "broker-a", 1)
+    response = nack(proxy, [consumer.RunPart(receipt_handle=handle, queue_offsets=[0] * count)])
+    assert (response.status.code, refused(response)) == (v2.BAD_REQUEST, [])
+
+
+def test_a_nack_by_runs_has_a_kind(proxy: ProxyDriver) -> None:
+    request = consumer.NackRunsRequest(**OF, runs=runs(received(proxy, "broker-a", 1)))
+    response = proxy.call("NackRuns", request)
+    assert response.status.code == v2.BAD_REQUEST
+    assert "COUNTED" in response.status.message

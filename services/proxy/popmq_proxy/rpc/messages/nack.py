@@ -1,12 +1,18 @@
-"""popmq.consumer.v1: what our SDK says beyond apache.rocketmq.v2, answered by status as that is."""
+"""Nack and NackRuns of popmq.consumer.v1: messages given back, or up."""
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq_common.errors import BadRequest, InvalidReceiptHandle, PopMQError
+from popmq_common.errors import BadRequest, PopMQError
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages.convert import duration_ms
 from popmq_proxy.core.messages.status import common, status_of
-from popmq_proxy.rpc.messages.ack import ENTRIES_MAX, at_their_brokers, lease_status
+from popmq_proxy.rpc.messages.by_broker import (
+    ENTRIES_MAX,
+    at_their_brokers,
+    runs_at_their_brokers,
+    runs_not_served,
+    still_held,
+)
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
 REASON_CHARS_MAX = 16_384
@@ -14,7 +20,7 @@ REASON_CHARS_MAX = 16_384
 AS_THE_POLICY_SAYS = -1
 
 
-class ConsumerHandler:
+class NackHandler:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream = upstream
 
@@ -23,6 +29,8 @@ class ConsumerHandler:
 
         Raises `BadRequest`.
         """
+        if not 1 <= len(request.entries) <= ENTRIES_MAX:
+            raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
         nack = self._checked(ctx, request)
 
         async def ask(broker: str, handles: list[str], alone: bool) -> list[v2.Status]:
@@ -41,10 +49,28 @@ class ConsumerHandler:
             ],
         )
 
-    def _checked(self, ctx: CallContext, request: consumer.NackRequest) -> link.Nack:
-        """The broker's call, without handles."""
-        if not 1 <= len(request.entries) <= ENTRIES_MAX:
-            raise BadRequest(reason=f"{len(request.entries)} entries, 1 to {ENTRIES_MAX} allowed")
+    async def nack_runs(
+        self, ctx: CallContext, request: consumer.NackRunsRequest
+    ) -> consumer.NackRunsResponse:
+        """The same of many messages by one handle; only what is refused is named."""
+        nack = self._checked(ctx, request)
+
+        async def ask(
+            _: CallContext | None, broker: str, runs: list[link.RunPart]
+        ) -> list[v2.Status]:
+            del nack.runs[:]
+            nack.runs.extend(runs)
+            return await self._nack_at(broker, nack)
+
+        status, refusals = await runs_at_their_brokers(
+            ctx, nack.group, nack.topic, request.runs, ask
+        )
+        return consumer.NackRunsResponse(status=status, refusals=refusals)
+
+    def _checked(
+        self, ctx: CallContext, request: consumer.NackRequest | consumer.NackRunsRequest
+    ) -> link.Nack:
+        """The broker's call, without leases."""
         if request.kind not in _KINDS:
             raise BadRequest(reason="the nack has no kind: COUNTED, UNCOUNTED or FATAL")
         if len(request.reason) > REASON_CHARS_MAX:
@@ -65,12 +91,15 @@ class ConsumerHandler:
         )
 
     async def _nack_at(self, broker: str, nack: link.Nack) -> list[v2.Status]:
-        """One status per handle."""
+        """One status per lease."""
+        count = len(nack.handles) + sum(len(run.queue_offsets) for run in nack.runs)
         try:
             reply = await self._upstream.call(broker, link.Call(nack=nack))
         except PopMQError as error:
-            return [status_of(error)] * len(nack.handles)
-        return [_status(outcome) for outcome in reply.nack.outcomes]
+            return [status_of(error)] * count
+        if len(reply.nack.outcomes) != count:
+            return [runs_not_served(broker)] * count
+        return [still_held(outcome) for outcome in reply.nack.outcomes]
 
 
 _KINDS = {
@@ -78,9 +107,3 @@ _KINDS = {
     consumer.NACK_KIND_UNCOUNTED: link.NACK_KIND_UNCOUNTED,
     consumer.NACK_KIND_FATAL: link.NACK_KIND_FATAL,
 }
-
-
-def _status(outcome: "link.LeaseOutcome.ValueType") -> v2.Status:
-    if outcome == link.LEASE_OUTCOME_ALREADY_ACKED:  # too late to want it back
-        return status_of(InvalidReceiptHandle(reason="the message has been acknowledged"))
-    return lease_status(outcome)
