@@ -144,7 +144,7 @@ class Clients(Receivers):
         standing.message.events.append((self.now_ms(), text))
         if reply.outcome == link.LEASE_OUTCOME_DONE:
             self._changed(group, standing, lease, reply.handle)
-        elif not lease.changes_open and not lease.may_be_released:
+        elif not lease.changes_open and not lease.may_be_released and lease.nacked_ms == NEVER_MS:
             lease.free_ms = before_ms
 
     def _changed(self, group: GroupLife, standing: Standing, lease: Lease, handle: str) -> None:
@@ -246,7 +246,7 @@ class Clients(Receivers):
             text = f"{group.name}: {kind_name} of {lease.key}: {told[place]}"
             standing.message.events.append((self.now_ms(), text))
             if told[place] != link.LEASE_OUTCOME_DONE:
-                if alone:
+                if alone and not lease.changes_open:
                     lease.free_ms = free_ms
                 if not stale and not self.book.is_gone(standing.message):
                     self.book.check_held(standing, lease, self.now_ms(), text)
