@@ -9,6 +9,7 @@ from integration.conftest import Raw
 
 from popmq import Client, InvalidReceiptHandle, Message, NotAllSent, RefusedByServer, SendReceipt
 from popmq import sync as popmq_sync
+from popmq._core.messages.held_message import give_handle
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 
@@ -161,10 +162,11 @@ async def test_a_nack_that_is_refused_leaves_the_message(raw: Raw, client: Clien
     for delay_s in (-1, 13 * 3600):
         with pytest.raises(RefusedByServer, match="a delay of"):
             await client.nack(message, delay_s=delay_s)
-    good, message.receipt_handle = message.receipt_handle, "forged"
+    good = message.receipt_handle
+    give_handle(message, "forged")
     with pytest.raises(InvalidReceiptHandle):
         await client.nack(message)
-    message.receipt_handle = good
+    give_handle(message, good)
     await client.ack(message)
 
 
