@@ -211,8 +211,9 @@ class Client:
     async def send_many(
         self, topic: str, messages: Sequence[Message], *, return_exceptions: bool = False
     ) -> Any:
-        """One request for all. Raises `NotAllSent`, which has the result of each, if one was not
-        stored; `return_exceptions`: per message its receipt or what went wrong with it."""
+        """One request for all: 1,024 messages at most; a producer's `send_many` takes any number.
+        Raises `NotAllSent`, which has the result of each, if one was not stored;
+        `return_exceptions`: per message its receipt or what went wrong with it."""
         results = await self.sending.send(topic, messages, self._send_attempts)
         return results if return_exceptions else all_sent(results)
 

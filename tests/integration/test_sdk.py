@@ -155,6 +155,26 @@ async def test_a_rejected_message_keeps_its_reason(raw: Raw, client: Client) -> 
     assert len(letter.reason) <= 1_000
 
 
+@pytest.mark.parametrize("count", [1_025, 4_000])
+async def test_more_messages_than_a_request_takes_are_refused_at_once(
+    client: Client, count: int
+) -> None:
+    """So many that the server does not even take the request apart, too."""
+    asked: list[Any] = []
+    send = client.connection.stub.SendMessage
+
+    async def noted(request: Any, **options: Any) -> Any:
+        asked.append(request)
+        return await send(request, **options)
+
+    noted.__name__ = "SendMessage"
+    client.connection.stub.SendMessage = noted
+    with pytest.raises(RefusedByServer, match="1024"):
+        await client.send_many("t", [Message(body=bytes(1024))] * count)
+    assert len(asked) == 1
+    assert len(await client.send_many("t", [Message(body=b"1")] * 1_024)) == 1_024
+
+
 async def test_a_nack_that_is_refused_leaves_the_message(raw: Raw, client: Client) -> None:
     await make_group(raw, "g")
     await client.send("t", b"x")

@@ -19,7 +19,14 @@ from popmq._core.signature import client_headers
 from popmq.access.credentials import Credentials, signed_headers
 from popmq.connection.endpoints import Endpoints, ServerRotation, Tls, channel, hint
 from popmq.connection.pause import pause
-from popmq.errors import AccessDenied, Forbidden, ServerUnreachable, Unauthorized, check
+from popmq.errors import (
+    AccessDenied,
+    Forbidden,
+    RefusedByServer,
+    ServerUnreachable,
+    Unauthorized,
+    check,
+)
 from popmq.log_fields import fields
 from popmq_admin.v1 import admin_pb2_grpc as admin_grpc
 from popmq_consumer.v1 import consumer_pb2_grpc as consumer_grpc
@@ -120,7 +127,7 @@ class Connection:
         attempts: int = ATTEMPTS,
     ) -> Any:
         """One unary call; `wait_s`: how long the server may take over it. Raises
-        `ServerUnreachable`, `AccessDenied`."""
+        `ServerUnreachable`, `AccessDenied`, `RefusedByServer`."""
         timeout_s = wait_s + self.timeout_s
         asked = method.__name__
         answer = await self.retrying(
@@ -138,7 +145,7 @@ class Connection:
         """Try again what was not answered; the same ids go out each time. Where there are several
         servers, one that could not be connected to is no attempt, for `timeout_s`: in a rolling
         restart the other one may be just about to come back. `asked`: the name of the call. Raises
-        `ServerUnreachable`, `AccessDenied`."""
+        `ServerUnreachable`, `AccessDenied`, `RefusedByServer`."""
         made = failures = 0
         told = ""
         patience_s = self.timeout_s if len(self.addresses) > 1 else 0.0
@@ -150,6 +157,8 @@ class Connection:
             except grpc.aio.AioRpcError as failed:
                 if failed.code() in DENIED:
                     raise self.denied(failed, asked) from failed
+                if failed.code() is grpc.StatusCode.INVALID_ARGUMENT:  # nor will it be taken later
+                    raise RefusedByServer(v2.BAD_REQUEST, failed.details() or "") from failed
                 if failed.code() in NO_ANSWER:
                     self._no_answer(address, failed)
                 text = failed.details() or failed.code().name

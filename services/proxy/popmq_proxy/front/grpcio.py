@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable
 from typing import Any
 
 import grpc
+from google.protobuf.message import DecodeError
 
 from popmq_common import errors as e
 from popmq_common.tls.identity import user_of_grpc
@@ -68,7 +69,7 @@ class GrpcioFront:
 
 def _method(rpc: Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
     if rpc.kind is RpcKind.UNARY:
-        return grpc.unary_unary_rpc_method_handler(_unary(rpc), rpc.decode, _serialize)
+        return grpc.unary_unary_rpc_method_handler(_unary(rpc), _as_it_is, _serialize)
     if rpc.kind is RpcKind.ANSWER:
         return grpc.unary_stream_rpc_method_handler(_answer(rpc), rpc.decode, _as_it_is)
     if rpc.kind is RpcKind.STREAM:
@@ -76,8 +77,15 @@ def _method(rpc: Rpc) -> "grpc.RpcMethodHandler[Any, Any]":
     return grpc.stream_stream_rpc_method_handler(_stream(rpc), rpc.decode, _serialize)
 
 
-def _unary(rpc: Rpc) -> Callable[[Any, Context], Any]:
-    async def serve(request: Any, context: Context) -> Any:
+def _unary(rpc: Rpc) -> Callable[[bytes, Context], Any]:
+    async def serve(message: bytes, context: Context) -> Any:
+        try:  # decoded here: grpcio has one code for all that a decoder may say
+            request = rpc.decode(message)
+        except DecodeError as wrong:
+            text = f"the request cannot be read: {wrong}"
+            await context.abort(grpc.StatusCode.INTERNAL, text)
+        except e.PopMQError as error:
+            await context.abort(_CODES[grpc_code(error)], str(error))
         try:
             return await rpc.handler(_context(context), request)
         except e.PopMQError as error:
@@ -144,5 +152,5 @@ def _serialize(message: Any) -> bytes:
     return data
 
 
-def _as_it_is(response: bytes) -> bytes:
-    return response
+def _as_it_is(message: bytes) -> bytes:
+    return message
