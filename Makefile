@@ -341,7 +341,7 @@ bench/anchor/lib: bench/anchor/pom.xml
 	cd bench/anchor && mvn -q -B dependency:copy-dependencies -DincludeScope=runtime -DoutputDirectory=lib
 	touch $@
 
-SOURCES += bench/audit_scale bench/commits bench/extremes bench/profiling bench/micro bench/peers bench/sdk_compare examples
+SOURCES += bench/audit_scale bench/commits bench/curves bench/extremes bench/profiling bench/micro bench/peers bench/sdk_compare examples
 .PHONY: extremes profile micro
 EDGE_ARGS = $(if $(FRONT),--front $(FRONT)) $(if $(CORES),--cores $(CORES)) $(BENCH_OPTIONS)
 
@@ -352,6 +352,11 @@ extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups,
 .PHONY: bench-cores
 bench-cores: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: popmq standalone --cores 1 to 16, each process held to a tenth of a core; as root (ONLY=1,2 QUOTA=0.1 LOADS=send,e2e SECONDS=10 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m scaling $(if $(ONLY),--cores $(ONLY)) $(if $(QUOTA),--quota $(QUOTA)) $(if $(LOADS),--loads $(LOADS)) \
+		$(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
+
+.PHONY: bench-curves
+bench-curves: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: CPU time and memory by size, topics, groups, clients, backlog, delayed messages; 20 minutes, 10 GiB (ONLY=size,topics VALUES=10,1000 SECONDS=8 WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m curves --popmq .venv-compiled/bin/popmq $(if $(ONLY),--only $(ONLY)) $(if $(VALUES),--values $(VALUES)) \
 		$(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: export-load

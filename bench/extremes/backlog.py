@@ -73,19 +73,19 @@ def run(services: Services, options: Namespace, say: Any) -> Outcome:
         services.make_topic(name)
         services.make_group(name, "first")
     fill(services, WARM, sizes.small, options.size)
-    _pop(services, WARM, sizes.window)
+    pop(services, WARM, sizes.window)
     fill(services, SMALL, sizes.small, options.size)
-    base = _pop(services, SMALL, sizes.window)
+    base = pop(services, SMALL, sizes.window)
     say(f"backlog of {sizes.small:,}: {_told(base)}")
     filled = fill(services, LARGE, sizes.large, options.size)
     say(f"{sizes.large:,} messages are there, {filled['messages_per_s']:,.0f} a second")
     with usage.watched(usage.everyone(services.processes()), options.every) as samples:
-        head = _pop(services, LARGE, sizes.window)
+        head = pop(services, LARGE, sizes.window)
         say(f"head of {sizes.large:,}: {_told(head)}")
         for step in range(1, STEPS + 1):
-            between = _pop(services, LARGE, sizes.step)
+            between = pop(services, LARGE, sizes.step)
             say(f"{step} of {STEPS} parts between: {_told(between)}")
-        deep = _pop(services, LARGE, sizes.window)
+        deep = pop(services, LARGE, sizes.window)
         say(f"deep inside: {_told(deep)}")
     settings = {"messages": sizes.large, "size": options.size, "window": sizes.window}
     settings |= {"front": options.front}
@@ -130,7 +130,7 @@ def fill(
     return report
 
 
-def _pop(services: Services, name: str, messages: int) -> load.Figures:
+def pop(services: Services, name: str, messages: int) -> load.Figures:
     """Receive and ack so many messages, or a few more."""
     seconds = 60 + messages / PER_S
     flags = ["-mode", "consume", "-topic", name, "-group", name, "-take", str(messages)]

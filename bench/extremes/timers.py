@@ -6,6 +6,7 @@ when it is on disk.
 """
 
 import asyncio
+import itertools
 import os
 import random
 import time
@@ -36,6 +37,8 @@ WAITING_MIB = 64.0
 TOPIC = "timed"
 BATCH = 1_000
 DAY_MS = 86_400_000
+_IDS = itertools.count()
+"""A message that comes under the id of another one is not stored."""
 
 
 def add_options(parser: ArgumentParser) -> None:
@@ -59,25 +62,27 @@ def _anonymous_mib() -> float:
     return processes.memory([os.getpid()]).anonymous_mib
 
 
-async def _open(folder: Path) -> Broker:
-    broker = await open_engine(BrokerConfig(data_dir=folder, disk_reserve_bytes=0), SystemClock())
+async def opened(folder: Path) -> Broker:
+    """It remembers no sends: what waits is measured alone."""
+    settings = BrokerConfig(data_dir=folder, disk_reserve_bytes=0, known_sends_max=0)
+    broker = await open_engine(settings, SystemClock())
     config = TopicConfig(name=TOPIC, read_queues=8, write_queues=8, message_type="DELAY")
     broker.state.catalog_state.topics[TOPIC] = config
     return broker
 
 
-async def _park(broker: Broker, dues_ms: list[int], size: int) -> None:
+async def park(broker: Broker, dues_ms: list[int], size: int) -> None:
     for start in range(0, len(dues_ms), BATCH):
         records = [
             link.OutgoingRecord(
                 body=b"x" * size,
                 properties=properties.encode(
-                    {properties.UNIQ_KEY: f"01{start + i:032X}", properties.DELIVER_MS: str(due)}
+                    {properties.UNIQ_KEY: f"01{next(_IDS):032X}", properties.DELIVER_MS: str(due)}
                 ),
                 born_timestamp_ms=1,
                 born_host=hosts.LOCAL,
             )
-            for i, due in enumerate(dues_ms[start : start + BATCH])
+            for due in dues_ms[start : start + BATCH]
         ]
         send = link.Send(
             topic=TOPIC, queue_id=start // BATCH % 8, records=records, kind=link.SEND_KIND_DELAY
@@ -92,13 +97,13 @@ def _stored(reply: link.Reply | SendDone) -> None:
 
 
 async def _late(folder: Path, options: Namespace, say: Any) -> list[Figure]:
-    broker = await _open(folder)
+    broker = await opened(folder)
     count = options.rate * options.seconds
     lead_ms = 2_000 + count // 10  # time to park them
     first_ms = time.time_ns() // 1_000_000 + lead_ms
     dues_ms = [first_ms + i * 1_000 // options.rate for i in range(count)]
     random.Random(1).shuffle(dues_ms)
-    await _park(broker, dues_ms, options.size)
+    await park(broker, dues_ms, options.size)
     if time.time_ns() // 1_000_000 >= first_ms:
         raise BenchFailure("this machine is too slow to send so many in time")
     seen: list[tuple[int, Run]] = []
@@ -148,13 +153,13 @@ def _lateness(broker: Broker, seen: list[tuple[int, Run]]) -> list[int]:
 
 async def _waiting(folder: Path, options: Namespace, say: Any) -> list[Figure]:
     """Due at any time from an hour on: the buckets of the wheel are as many as can be."""
-    broker = await _open(folder)
-    await _park(broker, [time.time_ns() // 1_000_000 + DAY_MS] * BATCH, options.size)
+    broker = await opened(folder)
+    await park(broker, [time.time_ns() // 1_000_000 + DAY_MS] * BATCH, options.size)
     before = _anonymous_mib()
     rng, now_ms = random.Random(2), time.time_ns() // 1_000_000
     for _ in range(options.waiting // BATCH):
         dues = [now_ms + rng.randrange(DAY_MS // 24, 40 * DAY_MS) for _ in range(BATCH)]
-        await _park(broker, dues, options.size)
+        await park(broker, dues, options.size)
     after = _anonymous_mib()
     say(f"{options.waiting:,} wait, {after - before:.0f} MiB")
     began = time.perf_counter()
@@ -173,7 +178,7 @@ async def _waiting(folder: Path, options: Namespace, say: Any) -> list[Figure]:
         if name == "without":
             (folder / TIMERS_FILE).unlink()
         began = time.perf_counter()
-        broker = await _open(folder)
+        broker = await opened(folder)
         figures.append(Figure(f"start, {name}", time.perf_counter() - began, "s"))
         await broker.close()
     return figures

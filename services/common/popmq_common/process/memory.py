@@ -13,8 +13,10 @@ from popmq_common.units import MiB
 
 M_TRIM_THRESHOLD: Final = -1
 M_MMAP_THRESHOLD: Final = -3
-KEPT_BYTES_MAX: Final = 4 * MiB
-"""Larger blocks go back when they are freed, and so does more than that at the end."""
+KEPT_BYTES_MAX: Final = 16 * MiB
+"""Larger blocks go back when they are freed, and so does more than that at the end. A message of
+4 MiB stays below that in all forms it takes on its way: memory that is new each time doubles what
+it costs."""
 
 
 def keep_little() -> None:
