@@ -24,7 +24,9 @@ class Curve(NamedTuple):
 
 
 CURVES = {
-    "size": Curve("bytes of a body", (100, 1024, 10_240, 102_400, MIB, 2 * MIB, 4 * MIB), loads.sizes),
+    "size": Curve(
+        "bytes of a body", (100, 1024, 10_240, 102_400, MIB, 2 * MIB, 4 * MIB), loads.sizes
+    ),
     "topics": Curve("topics", (10, 100, 1_000, 10_000, 20_000), loads.many_topics),
     "groups": Curve("groups", (1, 10, 100, 1_000, 2_000), loads.many_groups),
     "clients": Curve("clients", (10, 100, 1_000, 2_000), loads.many_clients),

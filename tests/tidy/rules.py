@@ -67,6 +67,7 @@ MAY_IMPORT: dict[str, set[str]] = {
     "popmq_readings": {"popmq_admin", "popmq_common"},
     "popmq_console": {"apache", "popmq", "popmq_admin", "popmq_common", "popmq_readings"},
     "audit_scale": {"popmq_broker.core", "popmq_common", "popmq_pipelines"},
+    "curves": {"extremes", "popmq", "popmq_admin", "popmq_common"},
     "extremes": {"popmq_admin", "popmq_broker", "popmq_common", "popmq_internal"},
     "peers": {"extremes", "popmq"},
     "profiling": {"extremes"},
