@@ -35,6 +35,7 @@ NOT_RUN = [
     ("docs/deploy.md", "git pull", DOCKER),
     ("docs/deploy.md", "popmq standalone --cores", "two servers on one port: test_cores.py"),
     ("docs/performance/cores.md", "make bench-cores", MINUTES),
+    ("docs/performance/curves.md", "make bench-curves", MINUTES),
     ("docs/deploy.md", "python3 -m venv /opt/popmq", "needs root and systemd: tests/unit/deploy"),
     ("docs/export.md", "python -m popmq_pipelines.jobs.decode", JAVA),
     ("docs/formats.md", "make rocketmq-store", MINUTES),
