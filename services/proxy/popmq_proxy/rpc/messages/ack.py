@@ -90,10 +90,7 @@ class AckHandler:
         call = link.Call(ack=ack)
         handles = [*ack.handles, *(run.handle for run in ack.runs)]
         count = len(ack.handles) + sum(len(run.queue_offsets) for run in ack.runs)
-        try:
-            reply = await self._at(waits, broker, call, handles)
-        except PopMQError as error:
-            return [status_of(error)] * count
+        reply = await self._at(waits, broker, call, handles)
         if len(reply.ack.outcomes) != count:  # an older broker, which passes over runs
             return [runs_not_served(broker)] * count
         if reply.ack.outcomes == [link.LEASE_OUTCOME_DONE] * count:

@@ -31,10 +31,14 @@ async def at_their_brokers(
     ask: Callable[[str, list[str], bool], Awaitable[list[v2.Status]]],
 ) -> list[v2.Status]:
     """One status per handle, in order; `ask` gets all handles of a broker in one call, and whether
-    that is the only one: then nobody else is held up by it."""
+    that is the only one: then nobody else is held up by it. It tells one status per handle, or
+    raises what is wrong with all of them."""
     places, statuses = _by_broker(handles, group, topic)
     for broker, numbers in places.items():
-        found = await ask(broker, [handles[i] for i in numbers], len(places) == 1)
+        try:
+            found = await ask(broker, [handles[i] for i in numbers], len(places) == 1)
+        except PopMQError as error:  # of this broker alone
+            found = [status_of(error)] * len(numbers)
         statuses.update(zip(numbers, found, strict=True))
     return [statuses[i] for i in range(len(handles))]
 

@@ -1,11 +1,11 @@
 """Nack and NackRuns of popmq.consumer.v1: messages given back, or up."""
 
 from apache.rocketmq.v2 import definition_pb2 as v2
-from popmq_common.errors import BadRequest, PopMQError
+from popmq_common.errors import BadRequest
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.messages.convert import duration_ms
-from popmq_proxy.core.messages.status import common, status_of
+from popmq_proxy.core.messages.status import common
 from popmq_proxy.rpc.messages.by_broker import (
     ENTRIES_MAX,
     at_their_brokers,
@@ -93,10 +93,7 @@ class NackHandler:
     async def _nack_at(self, broker: str, nack: link.Nack) -> list[v2.Status]:
         """One status per lease."""
         count = len(nack.handles) + sum(len(run.queue_offsets) for run in nack.runs)
-        try:
-            reply = await self._upstream.call(broker, link.Call(nack=nack))
-        except PopMQError as error:
-            return [status_of(error)] * count
+        reply = await self._upstream.call(broker, link.Call(nack=nack))
         if len(reply.nack.outcomes) != count:
             return [runs_not_served(broker)] * count
         return [still_held(outcome) for outcome in reply.nack.outcomes]
