@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from compare.failure import BenchFailure, status_of
+from compare.page import put
 from curves import delayed, loads
 from curves.point import CurvePoint, document
 from curves.report import svg, table
@@ -99,11 +100,3 @@ def _told(name: str, point: CurvePoint) -> CurvePoint:
         f"{point.memory_mib:.0f} MiB, others {point.other_percent:.0f} %"
     )
     return point
-
-
-def put(page: str, name: str, text: str) -> str:
-    """The page with this table between its marks; `ValueError`: it has none."""
-    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
-    before, rest = page.split(begin)
-    _, after = rest.split(end)
-    return f"{before}{begin}\n\n{text}\n\n{end}{after}"

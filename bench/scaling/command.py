@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import Any
 
 from compare.failure import BenchFailure, status_of
+from compare.page import put
 from scaling.report import svg, table
 from scaling.run import LOADS, Point, Programs, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance" / "cores.md"
 PICTURE = PAGE.with_suffix(".svg")
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 def main(words: Sequence[str]) -> int:
@@ -55,7 +55,7 @@ def _main(options: argparse.Namespace) -> int:
         print(json.dumps(_document(curves, options), indent=2))
     if options.write:
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(put(page, table(curves)), encoding="utf-8")
+        PAGE.write_text(put(page, "table", table(curves)), encoding="utf-8")
         PICTURE.write_text(svg(curves), encoding="utf-8")
     return 0
 
@@ -69,10 +69,3 @@ def _load(name: str) -> str:
 def _document(curves: dict[str, list[Point]], options: argparse.Namespace) -> dict[str, Any]:
     points = {load: [asdict(one) for one in found] for load, found in curves.items()}
     return {"quota": options.quota, "seconds": options.seconds, "points": points}
-
-
-def put(page: str, text: str) -> str:
-    """The page with this table between its marks; `ValueError`: it has none."""
-    before, rest = page.split(BEGIN)
-    _, after = rest.split(END)
-    return f"{before}{BEGIN}\n\n{text}\n\n{END}{after}"

@@ -2,7 +2,8 @@
 
 import pytest
 
-from curves.command import CURVES, PAGE, parser, put
+from compare.page import put
+from curves.command import CURVES, PAGE, parser
 from curves.point import CurvePoint
 from curves.report import svg, table
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from compare.failure import BenchFailure
-from scaling.command import put
+from compare.page import put
 from scaling.quota import files, held_to
 from scaling.report import svg, table
 from scaling.run import LOADS, Point, point_of
@@ -51,7 +51,8 @@ def test_the_same_curves_make_the_same_picture() -> None:
 
 def test_the_table_takes_the_place_of_the_one_before() -> None:
     page = "a\n<!-- table: begin -->\nold\n<!-- table: end -->\nb\n"
-    assert put(page, "new") == "a\n<!-- table: begin -->\n\nnew\n\n<!-- table: end -->\nb\n"
+    new = "a\n<!-- table: begin -->\n\nnew\n\n<!-- table: end -->\nb\n"
+    assert put(page, "table", "new") == new
 
 
 def test_each_version_of_control_groups_has_its_files(tmp_path: Path) -> None:
