@@ -35,7 +35,7 @@ def variables(options: Namespace) -> dict[str, str]:
     """No poll ends by itself while the benchmark runs, and all may be under way."""
     return {
         "POPMQ_PROXY_POLL_MS_MAX": str(int(run_s(options) * 1000)),
-        "POPMQ_PROXY_RPCS_MAX": str(max(20_000, 2 * options.polls)),
+        "POPMQ_PROXY_RPCS_MAX": str(max(80_000, 2 * options.polls)),
         "POPMQ_BROKER_WAITING_POLLS_MAX": str(max(100_000, options.polls)),
     }
 
