@@ -51,6 +51,7 @@ MODULES = {
         "popmq_proxy/front/http2/connection.py",
         "popmq_proxy/core/messages/send_decoder.py",
         "popmq_proxy/core/messages/delivery.py",
+        "popmq_proxy/core/routing/gathering.py",
         "popmq_proxy/core/routing/linger.py",
         "popmq_proxy/core/messages/outgoing.py",
         "popmq_proxy/clients/broker_link.py",

@@ -2,6 +2,7 @@
 
 import asyncio
 
+from popmq_proxy.core.routing.gathering import Gathering
 from popmq_proxy.core.routing.linger import WINDOW_S, Linger
 
 HOUR_MS = 3_600_000
@@ -14,3 +15,10 @@ def until(under_way: int) -> Linger:
     gathering.wait_s(ends_s - WINDOW_S, under_way)
     gathering.wait_s(ends_s, 1)
     return gathering
+
+
+def gathering_until(under_way: int) -> Gathering:
+    """The same for the sends to several brokers."""
+    found = Gathering()
+    found._linger = until(under_way)
+    return found

@@ -24,6 +24,7 @@ from popmq_proxy.clients.joined_brokers import JoinedBrokers, OwnBroker
 from popmq_proxy.clients.nameservers import GrpcNameservers, Nameservers
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import Front, ProxyConfig
+from popmq_proxy.core.routing.gathering import Gathering
 from popmq_proxy.front import tls as front_tls
 from popmq_proxy.front.client_budgets import ClientBudgets
 from popmq_proxy.front.grpcio import GrpcioFront
@@ -99,12 +100,14 @@ async def handlers(
     routes = RouteCache(
         nameservers or GrpcNameservers(config.nameservers, nameserver_files(config, "PROXY"))
     )
-    linked = None if brokers is not None else _link_brokers(config, routes, log)
+    gathering = Gathering(config.gather_ms_max)
+    linked = None if brokers is not None else _link_brokers(config, routes, gathering, log)
     links = brokers or linked
     if linked is not None and own is not None:
         links = JoinedBrokers(own, linked, config.gather_ms_max)
     assert links is not None
     upstream = Upstream(config=config, routes=routes, brokers=links, clock=clock, log=log)
+    upstream.gathering = gathering
     upstream.own_broker = own.name if own is not None else ""
     metrics = ProxyMetrics(upstream.sessions)
     _show(metrics, routes, linked)
@@ -139,12 +142,14 @@ async def handlers(
         found.audit.close()
 
 
-def _link_brokers(config: ProxyConfig, routes: RouteCache, log: logs.Log) -> LinkBrokers:
+def _link_brokers(
+    config: ProxyConfig, routes: RouteCache, gathering: Gathering, log: logs.Log
+) -> LinkBrokers:
     found = LinkBrokers(
         routes.address,
         link_secret.read(config.link_secret, config.link_secret_file),
         tls.broker_context(config, log),
-        linger_ms_max=config.gather_ms_max,
+        gathering=gathering,
     )
     routes.moved = found.moved
     return found

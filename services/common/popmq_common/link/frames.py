@@ -201,6 +201,11 @@ class FrameConnection(asyncio.Protocol):
         else:
             self._coalescer.soon()
 
+    def hurry(self) -> None:
+        """What waits for other messages waits no longer."""
+        if self._pending:
+            self._coalescer.soon()
+
     def write(self, frame: link.Frame) -> None:
         """One whole frame, outside of the batching: a greeting."""
         self.transport.write(encode_frame(frame))

@@ -19,7 +19,7 @@ from popmq_common.link.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
 from popmq_proxy.core.routing.broker_health import TICK_S, BrokerHealth, Look
-from popmq_proxy.core.routing.linger import Linger
+from popmq_proxy.core.routing.gathering import Gathering
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 ANSWERS_S = 0.5  # that calls under way have to be answered where the broker was before
@@ -31,14 +31,18 @@ OnReply = Callable[[Outcome], None]
 
 class BrokerLink:
     def __init__(
-        self, broker: str, frames: FrameConnection, linger_ms_max: int = 0, address: str = ""
+        self,
+        broker: str,
+        frames: FrameConnection,
+        gathering: Gathering | None = None,
+        address: str = "",
     ) -> None:
-        """The greeting is over. `linger_ms_max`: see `Linger`."""
+        """The greeting is over. `gathering`: with the sends over other links."""
         self.address = address
         self.broken = False
         """Or the broker stops: it takes no more calls."""
         self._loop = asyncio.get_running_loop()
-        self._broker = broker
+        self.broker = broker
         self._frames = frames
         self._ids = count(1)
         self._waiting: dict[int, asyncio.Future[link.Reply]] = {}
@@ -46,7 +50,7 @@ class BrokerLink:
         """Those of the waiting calls that another broker may serve as well: pops, and watches,
         which take nothing."""
         self._sends: dict[int, OnReply] = {}
-        self._linger = Linger(linger_ms_max)
+        self._gathering = gathering or Gathering()
         self._deadlines = Deadlines(self._pass_deadline)
         self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
         now_s = self._loop.time()
@@ -75,20 +79,29 @@ class BrokerLink:
         """
         self._check_takes_calls()
         call_id = call.id = next(self._ids)
-        wait_s = self._linger.wait_s(self._loop.time(), len(self._sends) + 1)
-        self._frames.put(call, wait_s)
+        wait_s = self._gathering.begin(self, self._loop.time())
+        try:
+            self._frames.put(call, wait_s)
+        except PopMQError:
+            self._gathering.end()
+            raise
         self._sends[call_id] = on_reply
         self._deadlines.begin(call_id, timeout_ms)
+
+    def hurry(self) -> None:
+        """Sends that wait for others wait no longer."""
+        self._frames.hurry()
 
     def _check_takes_calls(self) -> None:
         if self.broken:
             reason = self._stops or "the connection broke"
-            raise BrokerUnreachable(broker=self._broker, reason=reason)
+            raise BrokerUnreachable(broker=self.broker, reason=reason)
         self._frames.check_room()
 
     def _pass_deadline(self, call_id: int, timeout_ms: int) -> None:
         on_reply = self._sends.pop(call_id)
-        on_reply(DeadlinePassed(broker=self._broker, timeout_ms=timeout_ms))
+        self._gathering.end()
+        on_reply(DeadlinePassed(broker=self.broker, timeout_ms=timeout_ms))
         self._close_when_done()
 
     async def call(self, call: link.Call | SendCall, timeout_ms: int) -> link.Reply:
@@ -106,7 +119,7 @@ class BrokerLink:
             self._polls[call_id] = None
         # a timer of our own: asyncio.timeout costs 4 µs, a twentieth of a send
         timer = self._loop.call_later(
-            timeout_ms / 1000, pass_deadline, waiter, self._broker, timeout_ms
+            timeout_ms / 1000, pass_deadline, waiter, self.broker, timeout_ms
         )
         try:
             reply: link.Reply = await waiter
@@ -171,7 +184,7 @@ class BrokerLink:
         elif look is Look.SILENT:
             for call_id in self._polls:
                 if not (waiter := self._waiting[call_id]).done():
-                    waiter.set_exception(BrokerSilent(broker=self._broker))
+                    waiter.set_exception(BrokerSilent(broker=self.broker))
 
     def _leave(self, reason: str) -> None:
         """The broker takes no more calls here: it stops, or another replica is primary. Those under
@@ -192,6 +205,7 @@ class BrokerLink:
                 continue
             on_reply = self._sends.pop(reply.id, None)
             if on_reply is not None:
+                self._gathering.end()
                 self._deadlines.end(reply.id)
                 outcome = outcome_of(reply)
                 on_reply(outcome)
@@ -218,11 +232,12 @@ class BrokerLink:
             self._giving_up.cancel()
         for waiter in self._waiting.values():
             if not waiter.done():
-                waiter.set_exception(BrokerDown(broker=self._broker, reason=reason))
+                waiter.set_exception(BrokerDown(broker=self.broker, reason=reason))
         sends, self._sends = self._sends, {}
+        self._gathering.end(len(sends))
         self._deadlines.close()
         for on_reply in sends.values():
-            on_reply(BrokerDown(broker=self._broker, reason=reason))
+            on_reply(BrokerDown(broker=self.broker, reason=reason))
         self._frames.close()
 
     def retire(self, reason: str) -> None:

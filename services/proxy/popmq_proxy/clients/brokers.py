@@ -17,6 +17,7 @@ from popmq_common.process import logs
 from popmq_common.tls.handshakes import failure_text
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, OnReply
+from popmq_proxy.core.routing.gathering import Gathering
 
 CONNECT_S = 3.0
 BACKOFF_S = 0.1  # after the first failure to connect, doubled by each further one
@@ -75,15 +76,15 @@ class LinkBrokers:
         secret: bytes,
         tls: ssl.SSLContext | None = None,
         *,
-        linger_ms_max: int = 0,
+        gathering: Gathering | None = None,
     ) -> None:
         """`address` gives a broker's host:port; raises `BrokerUnreachable` for an unknown one.
-        `secret`: what both ends prove that they know; empty: nothing. `linger_ms_max`: see
-        `Linger`."""
+        `secret`: what both ends prove that they know; empty: nothing. `gathering`: of all
+        sends."""
         self._address = address
         self._secret = secret
         self._tls = tls
-        self._linger_ms_max = linger_ms_max
+        self._gathering = gathering or Gathering()
         self._log = logs.get("proxy")
         self._closed = False
         self._links: dict[str, BrokerLink] = {}
@@ -211,7 +212,7 @@ class LinkBrokers:
             raise BrokerUnreachable(broker=broker, reason=reason) from refused
         except (OSError, ValueError) as failed:  # time-outs are among them
             raise BrokerUnreachable(broker=broker, reason=str(failed) or "no answer") from failed
-        return BrokerLink(broker, frames, self._linger_ms_max, address)
+        return BrokerLink(broker, frames, self._gathering, address)
 
     async def _reach(self, address: str) -> FrameConnection:
         """By the Unix socket of a broker of this machine, else by its port. Raises `OSError`,

@@ -3,7 +3,7 @@
 import asyncio
 
 import pytest
-from harness.gathering import until
+from harness.gathering import gathering_until
 from harness.wire import all_frames, connected
 
 from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, NotPrimary
@@ -88,7 +88,7 @@ async def test_a_reply_that_comes_when_the_time_is_over(turns: int) -> None:
 async def test_sends_that_wait_for_others_leave_with_them() -> None:
     frames = Frames()
     broker = BrokerLink("b", frames.connection)
-    broker._linger = until(under_way=3)
+    broker._gathering = gathering_until(under_way=3)
     for number in (1, 2):
         broker.send(SendCall("t", 0, []), 60_000, lambda _: None)
         await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Linger: how long a send waits for others before all leave for a broker together.
+"""Linger: how long a send waits for others before all leave together.
 
 At some hundred messages a second each would wake the broker, its disk and this proxy again by
 itself, and that costs several times what the message does: it pays to wait for the next ones. It
@@ -15,7 +15,7 @@ COMPANY: Final = 2
 
 
 class Linger:
-    """Of the sends to one broker."""
+    """Of a proxy's sends."""
 
     def __init__(self, wait_ms_max: int) -> None:
         """0: nothing ever waits."""

@@ -39,6 +39,11 @@ class TopicRoutes(tuple[ns.QueueRoute, ...]):
         return self._writable_by_broker.get(broker, [])
 
     @cached_property
+    def is_on_several(self) -> bool:
+        """Brokers that take messages."""
+        return len(self._writable_by_broker) > 1
+
+    @cached_property
     def _writable_by_broker(self) -> dict[str, list[tuple[str, int]]]:
         found: dict[str, list[tuple[str, int]]] = {}
         for place in self.writable:

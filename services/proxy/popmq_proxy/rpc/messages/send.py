@@ -1,5 +1,6 @@
 """SendMessage: check, choose a queue, store, answer per message."""
 
+import asyncio
 from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple, TypeAlias
@@ -77,6 +78,8 @@ class SendHandler:
             properties_count=config.properties_count_max,
         )
         self._round_robin = RoundRobin()
+        self._joined = RoundRobin()
+        """Of sends that go where others wait."""
         self._decoder = SendDecoder(self._type_of, config.body_bytes_max)
 
     def decode(self, data: bytes) -> SendRequest:
@@ -238,9 +241,14 @@ class SendHandler:
         return routes.place_of_group(found.group_places, message.system_properties.message_group)
 
     def _next_place(self, topic: str, found: TopicRoutes) -> Place:
-        """Round robin over the queues of this process's own broker, or of all brokers that answer;
-        the messages of one request stay together."""
+        """Round robin over the queues of this process's own broker, or of the broker for which
+        other sends wait, or of all that answer; the messages of one request stay together."""
         own = self._upstream.own_broker
+        if not own and found.is_on_several:
+            waiting = self._upstream.gathering.place(asyncio.get_running_loop().time())
+            queues = found.writable_at(waiting)
+            if queues and self._upstream.brokers.answers(waiting):
+                return queues[self._joined.next(topic) % len(queues)]
         queues = (found.writable_at(own) if own else None) or found.writable
         if not queues:
             raise NoPermission(topic=topic, action="writable")

@@ -30,6 +30,7 @@ from popmq_proxy.clients.brokers import Brokers, Replying
 from popmq_proxy.clients.route_cache import RouteCache
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.messages.resource import stored_name
+from popmq_proxy.core.routing.gathering import Gathering
 from popmq_proxy.core.routing.routes import TopicRoutes
 from popmq_proxy.producers import Producers
 from popmq_proxy.rpc.shared.broker_watches import BrokerWatches
@@ -61,7 +62,6 @@ class CallContext(NamedTuple):
     """On time.monotonic(); None: the client set none."""
     answer_bytes_max: int = ANSWER_BYTES_MAX
     """Of messages that the answer should bring, its first one apart; less where room is little."""
-
     signature: tuple[bytes, bytes] | None = None
     """authorization and x-mq-date-time of a signed request."""
     certificate_user: str = ""
@@ -83,8 +83,7 @@ class CallContext(NamedTuple):
     @property
     def address(self) -> str:
         """The client's IP address."""
-        host, _, _ = self.peer.rpartition(":")
-        return host.strip("[]")
+        return self.peer.rpartition(":")[0].strip("[]")
 
     @property
     def namespace(self) -> str:
@@ -118,6 +117,7 @@ class Upstream:
         """Where clients without TLS come in; the real one once the front is bound."""
         self.own_broker = ""
         """The one in this process, if others are elsewhere: calls to it cost least."""
+        self.gathering = Gathering()  # of sends to brokers elsewhere
         self.first_use = FirstUse(config)
         self.producers = Producers()
         self.sessions = Sessions(config.sessions_max, config.session_expiry_ms)

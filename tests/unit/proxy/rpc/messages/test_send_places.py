@@ -1,6 +1,7 @@
 """Which queues a proxy's sends go to: all of a topic's in turn, whatever else is sent."""
 
 from collections import Counter
+from math import inf
 from types import SimpleNamespace
 from typing import Any
 
@@ -127,3 +128,35 @@ async def test_what_a_process_gets_goes_to_its_own_broker() -> None:
     for _ in range(8):
         await as_a_front_does(send, message("t"))
     assert brokers.of("t") == {("b", 0): 4, ("b", 1): 4}
+
+
+def wait_at(brokers: Brokers, broker: str) -> None:
+    """Sends wait for this broker from now on; empty: for none."""
+    gathering = brokers.upstream.gathering
+    gathering._broker, gathering._until_s = broker, inf if broker else 0.0
+
+
+async def test_sends_go_where_others_wait_and_all_brokers_get_as_much_in_the_long_run() -> None:
+    brokers, waiting = Brokers(), ""
+    send = SendHandler(brokers.upstream)
+    for number in range(80):
+        if number % 5 == 0:  # the four before have left with the one that began
+            waiting = ""
+        wait_at(brokers, waiting)
+        before = brokers.of("t")
+        await as_a_front_does(send, message("t"))
+        ((broker, _),) = (Counter(brokers.of("t")) - Counter(before)).keys()
+        assert broker == (waiting or broker)
+        waiting = broker
+    assert brokers.of("t") == {(broker, queue): 20 for broker in "ab" for queue in range(QUEUES)}
+
+
+async def test_nobody_goes_where_a_broker_does_not_answer_or_takes_nothing() -> None:
+    brokers = Brokers()
+    send = SendHandler(brokers.upstream)
+    brokers.away = {"a"}
+    wait_at(brokers, "a")
+    await as_a_front_does(send, message("t"))
+    wait_at(brokers, "of another topic")
+    await as_a_front_does(send, message("t"))
+    assert {broker for broker, _ in brokers.of("t")} == {"b"}
