@@ -350,8 +350,8 @@ extremes: setup bench/loadgen/loadgen #: 10,000 polls, 20,000 topics and groups,
 		PYTHONPATH=bench $(BIN)/python -m extremes $$name $(EDGE_ARGS) $(if $(BROKERS),--brokers $(BROKERS)) $(if $(CHECK),--check) $(if $(JSON),--json) || exit; done
 
 .PHONY: bench-cores
-bench-cores: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: popmq standalone --cores 1 to 16, each process held to a tenth of a core; as root (ONLY=1,2 QUOTA=0.1 LOADS=send,e2e SECONDS=10 WRITE=1)
-	PYTHONPATH=bench $(BIN)/python -m scaling $(if $(ONLY),--cores $(ONLY)) $(if $(QUOTA),--quota $(QUOTA)) $(if $(LOADS),--loads $(LOADS)) \
+bench-cores: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: popmq standalone --cores 1 to 16, each process held to a tenth of a core; as root (CLUSTER=1: broker and proxy; ONLY=1,2 QUOTA=0.1 LOADS=send,e2e SECONDS=10 WRITE=1)
+	PYTHONPATH=bench $(BIN)/python -m scaling $(if $(CLUSTER),--cluster) $(if $(ONLY),--cores $(ONLY)) $(if $(QUOTA),--quota $(QUOTA)) $(if $(LOADS),--loads $(LOADS)) \
 		$(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: bench-curves

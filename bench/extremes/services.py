@@ -61,14 +61,17 @@ class Services(Popmq):
         patiently(lambda: self._cli(*words))
         patiently(lambda: self._spread(name))
 
+    def brokers_count(self) -> int:
+        return 1 + len(self._more)
+
     def _spread(self, topic: str) -> None:
-        if self._more:
+        if self.brokers_count() > 1:
             self._cli("topic", "spread", topic)
             command = [str(self.tools.popmq), "topic", "show", topic]
             command += ["--endpoint", self.endpoint, "--json"]
             shown = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
             brokers = {queue["broker"] for queue in shown["queues"]}
-            if len(brokers) <= len(self._more):
+            if len(brokers) < self.brokers_count():
                 raise BenchFailure(f"{topic} is on {', '.join(sorted(brokers))} alone")
 
     def make_group(self, name: str, consume_from: str) -> None:

@@ -14,7 +14,9 @@ from scaling.run import LOADS, Point, Programs, measured
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "performance" / "cores.md"
-PICTURE = PAGE.with_suffix(".svg")
+STANDALONE = "table", PAGE.with_suffix(".svg")
+CLUSTER = "cluster", PAGE.with_name("cores-cluster.svg")
+"""The mark in the page where the table goes, and the picture."""
 
 
 def main(words: Sequence[str]) -> int:
@@ -25,6 +27,7 @@ def main(words: Sequence[str]) -> int:
 def parser() -> argparse.ArgumentParser:
     made = argparse.ArgumentParser(prog="scaling", description="A standalone on several cores.")
     made.add_argument("--cores", default="1,2,4,8,16", help="numbers, separated by commas")
+    made.add_argument("--cluster", action="store_true", help="a broker and a proxy instead")
     made.add_argument("--quota", type=float, default=0.1, help="of a core, for each worker")
     made.add_argument("--loads", default=",".join(LOADS), help="names, separated by commas")
     made.add_argument("--seconds", type=float, default=10.0, help="measured, for each point")
@@ -43,7 +46,14 @@ def _main(options: argparse.Namespace) -> int:
     for load in loads:
         curves[load] = []
         for number in cores:
-            one = measured(programs, LOADS[load], number, options.quota, options.seconds)
+            one = measured(
+                programs,
+                LOADS[load],
+                number,
+                options.quota,
+                options.seconds,
+                cluster=options.cluster,
+            )
             curves[load].append(one)
             if not options.json:
                 print(
@@ -55,8 +65,9 @@ def _main(options: argparse.Namespace) -> int:
         print(json.dumps(_document(curves, options), indent=2))
     if options.write:
         page = PAGE.read_text(encoding="utf-8")
-        PAGE.write_text(put(page, "table", table(curves)), encoding="utf-8")
-        PICTURE.write_text(svg(curves), encoding="utf-8")
+        mark, picture = CLUSTER if options.cluster else STANDALONE
+        PAGE.write_text(put(page, mark, table(curves)), encoding="utf-8")
+        picture.write_text(svg(curves), encoding="utf-8")
     return 0
 
 

@@ -1,4 +1,4 @@
-"""One point of a curve: a standalone on so many cores, held to its parts of them, under load."""
+"""One point of a curve: so many processes, each held to a part of a core, under load."""
 
 import json
 import shutil
@@ -8,13 +8,18 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from compare import processes
 from compare.failure import BenchFailure
 from compare.load import GENERATOR, parsed
+from compare.servers import Ports, Tools
+from extremes.services import Services
 from scaling.quota import held_to
 
+TOPIC: Final = "scaling"
+PORTS: Final = Ports(nameserver=21_090, broker=21_100, proxy=21_091)
+"""The shards have those after the broker's."""
 START_S: Final = 60.0
 STOP_S: Final = 60.0
 SUPERVISOR: Final = "supervisor"
@@ -74,19 +79,20 @@ def point_of(cores: int, load: Load, report: dict[str, Any]) -> Point:
     )
 
 
-def measured(programs: Programs, load: Load, cores: int, quota: float, seconds: float) -> Point:
+def measured(
+    programs: Programs, load: Load, cores: int, quota: float, seconds: float, *, cluster: bool
+) -> Point:
     """In a directory of its own. Raises `BenchFailure`."""
-    with served(programs.popmq, cores) as (endpoint, supervisor, workers):
-        names = [f"worker-{turn}={pid}" for turn, pid in enumerate(workers)]
-        if supervisor not in workers:
-            names.append(f"{SUPERVISOR}={supervisor}")
-        command = [str(programs.loadgen), "-json", "-endpoint", endpoint, "-mode", load.mode]
-        command += ["-topic", "scaling", "-group", "scaling", "-pids", ",".join(names)]
+    with (served_cluster if cluster else served)(programs, cores) as server:
+        names = [f"worker-{turn}={pid}" for turn, pid in enumerate(server.workers)]
+        names += [f"{SUPERVISOR}={pid}" for pid in server.supervisors]
+        command = [str(programs.loadgen), "-json", "-endpoint", server.endpoint]
+        command += ["-mode", load.mode, "-topic", TOPIC, "-group", TOPIC, "-pids", ",".join(names)]
         command += ["-conns", str(CONNECTIONS * cores), "-inflight", str(INFLIGHT * cores)]
         if load.receivers:
             command += ["-receivers", str(load.receivers * cores), "-drain", "60s"]
         command += ["-duration", f"{seconds}s", "-warmup", f"{seconds / 2}s"]
-        with held_to(quota, workers):
+        with held_to(quota, server.workers):
             done = subprocess.run(command, capture_output=True, check=False)
     report = parsed(done.stdout)
     if report is None:
@@ -94,21 +100,70 @@ def measured(programs: Programs, load: Load, cores: int, quota: float, seconds: 
     return point_of(cores, load, report)
 
 
+class Served(NamedTuple):
+    endpoint: str
+    workers: list[int]
+    """PIDs of the processes that serve."""
+    supervisors: list[int]
+
+
 @contextmanager
-def served(popmq: Path, cores: int) -> Iterator[tuple[str, int, list[int]]]:
-    """(endpoint, the supervisor's PID, PIDs of workers); without further cores it is the worker."""
+def served(programs: Programs, cores: int) -> Iterator[Served]:
+    """A standalone; without further cores it has no supervisor."""
     folder = Path(tempfile.mkdtemp(prefix="popmq-scaling-"))
-    options = ["--cores", str(cores), "--port", "0", "--data-dir", str(folder)]
-    command = [str(popmq), "standalone", *options, "--no-console", "--json", "--log-level", "error"]
+    options = ["--cores", str(cores), "--port", "0", "--data-dir", str(folder), "--no-console"]
+    command = [str(programs.popmq), "standalone", *options, "--json", "--log-level", "error"]
     process = subprocess.Popen(command, stdout=subprocess.PIPE)
     try:
         assert process.stdout is not None
         line = process.stdout.readline()
         if not line:
             raise BenchFailure(f"popmq standalone ended with exit code {process.wait(START_S)}")
-        workers = processes.family(process.pid, processes.parents())[1:] or [process.pid]
-        yield json.loads(line)["endpoint"], process.pid, workers
+        family = processes.family(process.pid, processes.parents())
+        yield Served(json.loads(line)["endpoint"], family[1:] or family, family[:1] * (cores > 1))
     finally:
         process.terminate()
         process.wait(STOP_S)
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class ManyProcesses(Services):
+    """A nameserver, a broker of so many shards, a proxy of as many workers."""
+
+    def __init__(self, tools: Tools, folder: Path, count: int) -> None:
+        super().__init__(tools, folder, "http2", {})
+        self.ports = PORTS
+        self.endpoint = f"127.0.0.1:{PORTS.proxy}"
+        self._count = count
+
+    def brokers_count(self) -> int:
+        return self._count
+
+    def commands(self) -> list[tuple[str, int, list[str]]]:
+        nameserver, (_, broker, broker_words), (_, proxy, proxy_words) = super().commands()
+        count = str(self._count)
+        return [
+            nameserver,
+            ("broker", broker, [*broker_words, "--shards", count]),
+            ("proxy", proxy, [*proxy_words, "--workers", count]),
+        ]
+
+
+@contextmanager
+def served_cluster(programs: Programs, cores: int) -> Iterator[Served]:
+    """A broker and a proxy, each of so many processes."""
+    folder = Path(tempfile.mkdtemp(prefix="popmq-scaling-"))
+    nowhere = Path("none")
+    tools = Tools(programs.popmq, programs.popmq, programs.loadgen, nowhere, None)
+    server = ManyProcesses(tools, folder, cores)
+    try:
+        server.start()
+        server.make_topic(TOPIC)
+        server.make_group(TOPIC, "last")
+        families = [server.processes()[name] for name in ("broker", "proxy")]
+        workers = [pid for family in families for pid in family[1:] or family]
+        supervisors = [family[0] for family in families if len(family) > 1]
+        yield Served(server.endpoint, workers, supervisors)
+    finally:
+        server.stop()
         shutil.rmtree(folder, ignore_errors=True)

@@ -151,7 +151,7 @@ def add_broker(server: Server, folder: Path, name: str, like: str = "broker-a") 
 
 
 @contextmanager
-def _running(server: Server) -> Iterator[Server]:
+def running(server: Server) -> Iterator[Server]:
     try:
         for process in server.processes.values():
             process.start()
@@ -178,7 +178,7 @@ def standalone(
     command += ["--cores", str(cores)]
     process = Process(command, env or {}, folder / "standalone.log", port)
     server = Server(f"127.0.0.1:{port}", f"127.0.0.1:{tls_port}", {"standalone": process})
-    with _running(server):
+    with running(server):
         yield server
 
 
@@ -241,5 +241,5 @@ def cluster(
         process.env = {**process.env, **(started_as or {}), **(own or {}).get(name, {})}
     port, tls_port = ports[0]
     endpoint, other = f"127.0.0.1:{port}", f"127.0.0.1:{ports[-1][0]}"
-    with _running(Server(endpoint, f"127.0.0.1:{tls_port}", processes, other)) as server:
+    with running(Server(endpoint, f"127.0.0.1:{tls_port}", processes, other)) as server:
         yield server

@@ -18,10 +18,10 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from apache.rocketmq.v2.service_pb2_grpc import MessagingServiceStub
 from popmq_broker.config import BrokerConfig
+from popmq_broker.shards.layout import plan
 from popmq_common.process.clock import SystemClock
+from popmq_common.workers.balance import BalanceRules
 from popmq_proxy.config import ProxyConfig
-from popmq_standalone.cores.balance import BalanceRules
-from popmq_standalone.cores.shards import plan
 from popmq_standalone.cores.supervisor import on_cores
 
 WITHIN_S = 30.0

@@ -34,6 +34,7 @@ NOT_RUN = [
     ("docs/deploy.md", "docker compose -f deploy/docker-compose.yml -f deploy/replicated", DOCKER),
     ("docs/deploy.md", "git pull", DOCKER),
     ("docs/deploy.md", "popmq standalone --cores", "two servers on one port: test_cores.py"),
+    ("docs/deploy.md", "popmq broker --shards 4", "they serve for ever: test_workers.py"),
     ("docs/performance/cores.md", "make bench-cores", MINUTES),
     ("docs/performance/curves.md", "make bench-curves", MINUTES),
     ("docs/deploy.md", "python3 -m venv /opt/popmq", "needs root and systemd: tests/unit/deploy"),

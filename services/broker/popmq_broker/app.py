@@ -1,29 +1,28 @@
 """Build a broker from its configuration, in order; the only file that knows all parts."""
 
 import asyncio
-import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 
-from popmq_broker import metrics, replicated
+from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.register import GrpcAnnouncer
-from popmq_broker.opening import EXIT_BUG, EXIT_DISK, open_engine
+from popmq_broker.opening import EXIT_DISK, open_engine
 from popmq_broker.registering import registered
-from popmq_broker.replicated import ReplicaServer
 from popmq_broker.rpc.health import health
 from popmq_broker.rpc.link import LinkServer
 from popmq_common.link import link_secret
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.process.fatal import exit_on_error
 from popmq_common.tls.service_ends import listening_context
 from popmq_common.tls.settings import link_files, metrics_files, nameserver_files
 
-__all__ = ["EXIT_BUG", "EXIT_DISK", "BrokerServer", "engine", "open_engine", "registered", "server"]
+__all__ = ["EXIT_DISK", "BrokerServer", "engine", "open_engine", "registered", "server"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +31,7 @@ class BrokerServer:
 
     broker: Broker
     port: int
-
-
-@asynccontextmanager
-async def serving(
-    config: BrokerConfig, clock: Clock
-) -> AsyncIterator[BrokerServer | ReplicaServer]:
-    """What the configuration says: a broker, or one replica of it. Raises as `server`."""
-    if config.replica:
-        async with replicated.server(config, clock) as replica:
-            yield replica
-    else:
-        async with server(config, clock) as broker:
-            yield broker
+    link: LinkServer
 
 
 @asynccontextmanager
@@ -89,7 +76,7 @@ async def server(config: BrokerConfig, clock: Clock) -> AsyncIterator[BrokerServ
             ):
                 modes = {"flush": config.flush.value, "pop_buffer": config.pop_buffer.value}
                 log.info("broker.started", link=address, **modes)
-                yield BrokerServer(broker, link_server.port)
+                yield BrokerServer(broker, link_server.port, link_server)
         finally:
             await link_server.stop()
             log.info("broker.stopped")
@@ -104,16 +91,10 @@ async def engine(config: BrokerConfig, clock: Clock) -> AsyncIterator[Broker]:
     """
     opened = await open_engine(config, clock)
     beside = asyncio.create_task(opened.run(), name="broker")
-    beside.add_done_callback(partial(exit_on_error, opened.state.runtime.log))
+    beside.add_done_callback(partial(exit_on_error, opened.state.runtime.log, "broker.failed"))
     try:
         yield opened
     finally:
         beside.cancel()
         await asyncio.gather(beside, return_exceptions=True)
         await opened.close()
-
-
-def exit_on_error(log: logs.Log, task: "asyncio.Task[None]") -> None:
-    if not task.cancelled() and (error := task.exception()) is not None:
-        log.error("broker.failed", exc_info=error)
-        os._exit(EXIT_BUG)

@@ -74,6 +74,10 @@ class BrokerConfig:
     metrics_tls_client_ca: Path | None = None
     """PEM file with the authority that must have signed the certificates of those who read
     /metrics. If it is not set, anyone who reaches the port may read it."""
+    shards: int = 1
+    """How many processes this broker has, at most 64. Each is a broker with a log of its own, named
+    NAME, NAME-1 and so on, whose link has the port after that of the one before. With fewer shards
+    than before, those that are too many deliver what they have and take nothing new."""
     replica: str = ""
     """Name of this process among the replicas of the broker, unique among them; empty: the broker
     has none, and this process is all of it."""

@@ -27,8 +27,6 @@ from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
 
-EXIT_BUG = 70
-"""Exit code when a task that must run for ever ended with an error (EX_SOFTWARE)."""
 EXIT_DISK = 74
 """Exit code when fdatasync failed: nobody knows what the disk holds (EX_IOERR)."""
 

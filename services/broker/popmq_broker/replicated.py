@@ -25,7 +25,6 @@ from popmq_broker.engine.replication.replica import Replica
 from popmq_broker.engine.replication.replica_parts import ReplicaParts
 from popmq_broker.group_register import register_of
 from popmq_broker.opening import (
-    EXIT_BUG,
     EXIT_DISK,
     exit_on_disk,
     load_broker,
@@ -45,6 +44,7 @@ from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
 from popmq_common.process.config import ConfigError
+from popmq_common.process.fatal import EXIT_BUG
 from popmq_common.tls.service_ends import connecting_context, listening_context
 from popmq_common.tls.settings import link_files, metrics_files, nameserver_files
 

@@ -34,6 +34,9 @@ class ProxyConfig:
     address."""
     front: Front = Front.HTTP2
     """Which front serves HTTP/2: http2 is PopMQ's own, grpcio takes several times the CPU time."""
+    workers: int = 1
+    """How many processes this proxy has, at most 64. They share its ports, and each has the limits
+    below for itself. The front grpcio has one."""
     host: str = "127.0.0.1"
     """Address that the gRPC server listens on."""
     port: int = 8081
@@ -191,8 +194,9 @@ class ProxyConfig:
     equal share are closed."""
     connections_max: int = 20_000
     """How many connections clients may have at a time."""
-    rpcs_max: int = 20_000
-    """How many RPCs may be under way at a time. Further ones are refused."""
+    rpcs_max: int = 80_000
+    """How many RPCs may be under way at a time. Further ones are refused. A client has one for its
+    settings and one for each receive that waits."""
     sessions_max: int = 100_000
     """How many clients' settings are remembered. The clients that have been silent longest are
     forgotten first."""

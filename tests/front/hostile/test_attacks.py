@@ -304,7 +304,7 @@ async def test_calls_that_are_held_up_or_taken_back_leave_nothing(
 async def test_thousands_of_polls_that_vanish_hold_up_nobody(
     tmp_path: Path, settings: dict[str, str], kept: float
 ) -> None:
-    """20,000 of two clients, which is what a server takes in all."""
+    """20,000 of two clients."""
     with attackable(tmp_path, settings) as server:
         before_mib = await used_mib(server)
         outcome = await attacked(server, "parked polls")

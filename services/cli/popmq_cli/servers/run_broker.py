@@ -5,8 +5,9 @@ from contextlib import AbstractAsyncContextManager
 
 import click
 
-from popmq_broker.app import serving
 from popmq_broker.config import BrokerConfig
+from popmq_broker.shards.supervisor import serving
+from popmq_cli.servers.cores_type import CORES, N_OR_AUTO
 from popmq_cli.servers.serving import configured, serve
 from popmq_cli.shell.commands import Command
 from popmq_common.process.clock import SystemClock
@@ -14,12 +15,23 @@ from popmq_common.process.clock import SystemClock
 
 @click.command("broker", cls=Command)
 @click.option("--check-config", is_flag=True, help="Check the configuration and exit.")
-def run_broker(check_config: bool) -> None:
+@click.option(
+    "--shards",
+    type=CORES,
+    metavar=N_OR_AUTO,
+    help="Processes, each a broker with a log of its own; auto: one per two cores.  "
+    "[default: POPMQ_BROKER_SHARDS, else 1]",
+)
+def run_broker(check_config: bool, shards: int | None) -> None:
     """Run a broker.
 
     It is configured by environment variables POPMQ_BROKER_…, see docs/configuration.md.
     """
-    config = configured(BrokerConfig, "POPMQ_BROKER_", os.environ)
+    environ, options = dict(os.environ), {}
+    if shards is not None:
+        environ["POPMQ_BROKER_SHARDS"] = str(shards)
+        options["POPMQ_BROKER_SHARDS"] = "--shards"
+    config = configured(BrokerConfig, "POPMQ_BROKER_", environ, options)
 
     def start() -> AbstractAsyncContextManager[object]:
         return serving(config, SystemClock())

@@ -10,8 +10,10 @@ import click
 from click.core import ParameterSource
 
 from popmq_broker.config import BrokerConfig, Flush, PopBuffer
+from popmq_broker.shards.layout import found_shards, plan
 from popmq_cli.servers.console_beside import beside
 from popmq_cli.servers.console_options import INSTALL, console_port_option, is_installed
+from popmq_cli.servers.cores_type import CORES, N_OR_AUTO
 from popmq_cli.servers.front_option import FRONT
 from popmq_cli.servers.listening_options import HOST, LOG_LEVEL
 from popmq_cli.servers.serving import configured, run
@@ -21,7 +23,6 @@ from popmq_cli.shell.parameters import PORT
 from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import Front, ProxyConfig
 from popmq_standalone.app import Standalone, standalone
-from popmq_standalone.cores.shards import CORES_MAX, auto_cores, found_shards, plan
 from popmq_standalone.cores.supervisor import on_cores
 
 OWN_DEFAULT: Final = "popmq standalone"
@@ -76,26 +77,6 @@ def given_options() -> frozenset[str]:
     return frozenset(name for name in names if source(name) is ParameterSource.COMMANDLINE)
 
 
-class Cores(click.ParamType):  # type: ignore[type-arg] # generic in stubs
-    name = "cores"
-
-    def convert(
-        self, value: str | int, param: click.Parameter | None, ctx: click.Context | None
-    ) -> int:
-        if value == "auto":
-            return auto_cores(os.cpu_count() or 1)
-        try:
-            cores = int(value)
-        except ValueError:
-            cores = 0
-        if not 1 <= cores <= CORES_MAX:
-            self.fail(f"{value!r} is neither auto nor a number from 1 to {CORES_MAX}", param, ctx)
-        return cores
-
-
-CORES: Final = Cores()
-
-
 @click.command("standalone", cls=Command)
 @HOST
 @click.option(
@@ -111,7 +92,7 @@ CORES: Final = Cores()
 @click.option(
     "--cores",
     type=CORES,
-    metavar="N|auto",
+    metavar=N_OR_AUTO,
     default="1",
     show_default=True,
     help="Processes, each with a broker and a log of its own; auto: one per two cores.",
@@ -170,7 +151,8 @@ def run_standalone(
         front=front,
         given=given_options(),
     )
-
+    if broker_config.shards != 1 or proxy_config.workers != 1:
+        fail("use --cores N instead of POPMQ_BROKER_SHARDS and POPMQ_PROXY_WORKERS", 2)
     planned = plan(data_dir, broker_config.name, cores, found_shards(data_dir))
     wants_console = not no_console and is_installed()
 

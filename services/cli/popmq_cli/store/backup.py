@@ -8,6 +8,7 @@ import click
 
 from popmq_broker import backup as backups
 from popmq_broker.config import BrokerConfig
+from popmq_broker.shards.layout import shard_directory
 from popmq_cli.shell.commands import Command, json_option
 from popmq_cli.shell.output import document, fail, progress
 from popmq_cli.store.shards import directory_argument, shards_in
@@ -16,7 +17,6 @@ from popmq_common.process import logs
 from popmq_common.process.config import ConfigError, from_env
 from popmq_common.words import counted
 from popmq_readings.short_numbers import bytes_text
-from popmq_standalone.cores.shards import shard_directory
 
 EXIT_NOT_LIKE_THAT = 2
 
@@ -30,8 +30,8 @@ def backup(data_dir: Path, target: Path, as_json: bool) -> None:
 
     The broker may run meanwhile. TARGET holds everything that was answered OK before the command
     began. To restore, stop the broker, put TARGET in the place of DIR, and start the broker. The
-    copy of a replica is the directory of a broker without replicas (docs/replicas.md). Of a
-    standalone with several cores, all shards are copied, one after the other.
+    copy of a replica is the directory of a broker without replicas (docs/replicas.md). If
+    there are several shards, all are copied, one after the other.
     """
     files = data_bytes = 0
     try:

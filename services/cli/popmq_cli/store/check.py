@@ -22,7 +22,7 @@ from popmq_common.words import counted
 def check(data_dir: Path, shard: int | None, as_json: bool) -> None:
     """Check all files of the data directory DIR against each other.
 
-    Of a standalone with several cores, all shards are checked. Nothing is changed.
+    If there are several shards, all are checked. Nothing is changed.
     """
     found = go_through(data_dir, shard, as_json, _check)
     sys.exit(EXIT_FINDINGS if any(one["findingCount"] for one in found) else EXIT_SOUND)

@@ -1,4 +1,4 @@
-"""The directories that DIR means: a standalone of several cores has one for each shard."""
+"""The directories that DIR means: a broker or standalone of several processes has one for each."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import click
 
+from popmq_broker.shards.layout import found_shards, shard_directory
 from popmq_cli.shell.output import document, note
 from popmq_cli.shell.parameters import Number
 from popmq_common.errors import BadRequest
-from popmq_standalone.cores.shards import found_shards, shard_directory
 
 directory_argument = click.argument(
     "data_dir", metavar="DIR", type=click.Path(path_type=Path, exists=True, file_okay=False)
@@ -18,7 +18,7 @@ shard_option = click.option(
     "--shard",
     type=Number(),
     metavar="N",
-    help="Only this shard of a standalone that has several; shard 0 is DIR without the others.",
+    help="Only this shard, if there are several; shard 0 is DIR without the others.",
 )
 
 

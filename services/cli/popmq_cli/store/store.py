@@ -192,7 +192,7 @@ def rebuild(
     Of a stopped broker: all queues in its directory DIR. With --offsets consumerOffset.json is set
     aside, and offsets are read from the journal. The offsets of a group whose journal records were
     deleted by retention are lost. With --settings the files of topics, groups, users and the
-    permission are set aside too. Of a standalone with several cores, all shards are rebuilt.
+    permission are set aside too. If there are several shards, all are rebuilt.
 
     Of running brokers: one queue, named by --topic and --queue. Its damaged entries are written
     anew, and groups get the messages that they have skipped.
@@ -296,8 +296,8 @@ def handover(data_dir: Path, shard: int | None, write: bool, as_json: bool) -> N
 
     Writes delayed messages that are not due yet to timerlog and config/timercheck. Without these
     files RocketMQ delivers delayed messages again that PopMQ has delivered or recalled. Run it each
-    time after PopMQ has used the directory. Of a standalone with several cores, each shard's
-    directory is for a broker of its own.
+    time after PopMQ has used the directory. If there are several shards, each one's directory is
+    for a broker of its own.
     """
 
     def work(place: Path) -> Told:

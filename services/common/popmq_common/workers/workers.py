@@ -10,20 +10,20 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
-from popmq_broker.app import exit_on_error
+from popmq_common.process.fatal import exit_on_error
 from popmq_common.process.logs import Log
-from popmq_standalone.cores.balance import (
+from popmq_common.workers.balance import (
     LOOK_S,
     BalanceRules,
     ConnectionMove,
     MovedClients,
     WorkerBalance,
 )
-from popmq_standalone.cores.channel import Channel, hand_over
-from popmq_standalone.cores.shards import Shard
-from popmq_standalone.cores.worker import WorkerTask
+from popmq_common.workers.channel import Channel, hand_over
+from popmq_common.workers.seat import Seat
+from popmq_common.workers.worker import WorkerTask
 
 BACKOFF_S: Final = 0.5
 """From a worker's end to its next start, doubled by each start that fails."""
@@ -35,8 +35,7 @@ FIGURES_S_MAX: Final = 5.0
 MOVE_S_MAX: Final = 5.0
 FULL_S: Final = 0.02
 """Between tries to hand over a connection while no worker takes any."""
-MakeTask = Callable[[Shard, int, int], WorkerTask]
-"""Of a shard, its ends of the two socket pairs."""
+S = TypeVar("S", bound=Seat)
 
 
 class StartFailed(RuntimeError):
@@ -44,7 +43,7 @@ class StartFailed(RuntimeError):
 
 
 class RunningWorker:
-    """One run of a shard's worker."""
+    """One run of a seat's worker."""
 
     def __init__(
         self, process: "subprocess.Popen[bytes]", control: Channel, connections: socket.socket
@@ -112,12 +111,23 @@ class RunningWorker:
         return True
 
 
-class Workers:
-    def __init__(self, shards: Sequence[Shard], make_task: MakeTask, log: Log) -> None:
-        self._shards = shards
-        self._make_task = make_task
+class Workers(Generic[S]):
+    def __init__(
+        self,
+        module: str,
+        seats: Sequence[S],
+        settings: Callable[[S], object],
+        log: Log,
+        log_level: str,
+    ) -> None:
+        """`module`: its name, which calls `run_worker` when it is run. `settings`: what this gets,
+        of each seat."""
+        self._module = module
+        self._seats = seats
+        self._settings = settings
         self._log = log
-        self._running: dict[Shard, RunningWorker] = {}
+        self._log_level = log_level
+        self._running: dict[S, RunningWorker] = {}
         self._keeping: list[asyncio.Task[None]] = []
         self._stopping = False
         self._moved = MovedClients()
@@ -126,64 +136,69 @@ class Workers:
         """All serve. Raises `StartFailed` when one cannot; then all are stopped."""
         try:
             async with asyncio.TaskGroup() as starting:
-                for shard in self._shards:
-                    starting.create_task(self._start(shard))
+                for seat in self._seats:
+                    starting.create_task(self._start(seat))
         except BaseExceptionGroup as failed:
             await self.stop()
             raise failed.exceptions[0] from None
-        self._keeping = [asyncio.create_task(self._keep(shard)) for shard in self._shards]
+        self._keeping = [asyncio.create_task(self._keep(seat)) for seat in self._seats]
         for task in self._keeping:
-            task.add_done_callback(partial(exit_on_error, self._log))
+            task.add_done_callback(partial(exit_on_error, self._log, "server.failed"))
 
-    async def _start(self, shard: Shard) -> None:
+    async def _start(self, seat: S) -> None:
         """Raises `StartFailed`."""
+        settings = self._settings(seat)  # which may be wrong: then no process is begun
         control, its_control = socket.socketpair()
         connections, its_connections = socket.socketpair()
         connections.setblocking(False)
         with its_control, its_connections:
             fds = its_control.fileno(), its_connections.fileno()
-            process = _begun(fds)
+            process = _begun(self._module, fds)
         worker = RunningWorker(process, await Channel.over(control), connections)
-        self._running[shard] = worker
+        self._running[seat] = worker
+        task = WorkerTask(settings, self._log_level, *fds)
         assert process.stdin is not None
         with suppress(OSError), process.stdin:  # else it has ended already, which is seen below
-            process.stdin.write(pickle.dumps(self._make_task(shard, *fds)))
+            process.stdin.write(pickle.dumps(task))
         await _first(worker.ready.wait(), worker.gone.wait())
         if not worker.ready.is_set():
             why = worker.failed or f"its process ended with exit code {process.returncode}"
-            raise StartFailed(f"{shard.broker} cannot start: {why}")
+            raise StartFailed(f"{seat.name} cannot start: {why}")
 
-    async def _keep(self, shard: Shard) -> None:
+    async def _keep(self, seat: S) -> None:
         """Start it again when it has ended; for ever."""
         backoff_s = BACKOFF_S
         while True:
-            worker = self._running[shard]
+            worker = self._running[seat]
             await _first(worker.gone.wait(), worker.drained.wait())
             if self._stopping:
                 return
             worker.control.say(do="end")
             await worker.gone.wait()
-            self._log.error("worker.ended", shard=shard.broker, code=worker.process.returncode)
+            self._log.error("worker.ended", worker=seat.name, code=worker.process.returncode)
             await asyncio.sleep(backoff_s)
             try:
-                await self._start(shard)
+                await self._start(seat)
             except (StartFailed, OSError) as failed:
-                self._log.error("worker.failed", shard=shard.broker, reason=str(failed))
+                self._log.error("worker.failed", worker=seat.name, reason=str(failed))
                 backoff_s = min(backoff_s * 2, BACKOFF_S_MAX)
             else:
-                self._log.info("worker.started", shard=shard.broker)
+                self._log.info("worker.started", worker=seat.name)
                 backoff_s = BACKOFF_S
 
-    def serving(self) -> list[tuple[Shard, RunningWorker]]:
+    def serving(self) -> list[tuple[S, RunningWorker]]:
         return [
-            (shard, worker)
-            for shard, worker in self._running.items()
+            (seat, worker)
+            for seat, worker in self._running.items()
             if worker.ready.is_set() and not worker.drained.is_set() and not worker.gone.is_set()
         ]
 
+    def all_serve(self) -> bool:
+        return len(self.serving()) == len(self._seats)
+
     async def hand(self, connection: socket.socket) -> None:
-        """To the one with the fewest, of shards that take messages if there are any; of a client
-        with which a busy worker has parted, to the one that had least to do."""
+        """To the one with the fewest, of those that do not drain if there are any; of a client with
+        which a busy worker has parted, to the one that had least to do."""
         wanted = self._moved.worker_for(_address(connection), time.monotonic())
         while True:
             order = sorted(self.serving(), key=_turn)
@@ -197,42 +212,34 @@ class Workers:
         balance = WorkerBalance(rules)
         while True:
             await asyncio.sleep(LOOK_S)
-            serving = {shard.number: (shard, worker) for shard, worker in self.serving()}
+            serving = {seat.number: (seat, worker) for seat, worker in self.serving()}
             move = balance.look(
                 {number: worker.busy for number, (_, worker) in serving.items()},
-                {number: not shard.drains for number, (shard, _) in serving.items()},
+                {number: not seat.drains for number, (seat, _) in serving.items()},
             )
             if move is not None:
                 await self._move(serving[move.busiest], move)
 
-    async def _move(self, busiest: tuple[Shard, RunningWorker], move: ConnectionMove) -> None:
-        shard, worker = busiest
+    async def _move(self, busiest: tuple[S, RunningWorker], move: ConnectionMove) -> None:
+        seat, worker = busiest
         try:
             client = await worker.ask("move", MOVE_S_MAX, share=move.share)
         except TimeoutError:
             return
         if client:
             self._moved.expect(client, move.least_busy, time.monotonic())
-            self._log.info("connection.moved", shard=shard.broker, client=client, busy=worker.busy)
-
-    async def spread_topics(self) -> None:
-        """Existing topics are made at shards that lack them."""
-        worker = next(worker for shard, worker in self.serving() if not shard.drains)
-        found = await worker.ask("spread", END_S_MAX)
-        if "failed" in found:
-            hint = "popmq topic spread --all"
-            self._log.error("topics.not_spread", reason=found["failed"], hint=hint)
+            self._log.info("connection.moved", worker=seat.name, client=client, busy=worker.busy)
 
     async def figures(self) -> dict[int, str]:
-        """Shard number → its page of metrics; without those that are away."""
+        """Number → its page of metrics; without those that are away."""
         serving = self.serving()
         pages = await asyncio.gather(
             *(worker.ask("figures", FIGURES_S_MAX) for _, worker in serving),
             return_exceptions=True,
         )
         return {
-            shard.number: page
-            for (shard, _), page in zip(serving, pages, strict=True)
+            seat.number: page
+            for (seat, _), page in zip(serving, pages, strict=True)
             if isinstance(page, str)
         }
 
@@ -250,9 +257,9 @@ class Workers:
         for worker in workers:
             worker.control.say(do="end")
         await _all(END_S_MAX, [worker.gone.wait() for worker in workers])
-        for shard, worker in self._running.items():
+        for seat, worker in self._running.items():
             if not worker.gone.is_set():
-                self._log.error("worker.killed", shard=shard.broker, seconds=END_S_MAX)
+                self._log.error("worker.killed", worker=seat.name, seconds=END_S_MAX)
                 worker.process.kill()
                 await worker.gone.wait()
 
@@ -264,17 +271,17 @@ def _address(connection: socket.socket) -> str:
         return ""
 
 
-def _turn(one: tuple[Shard, RunningWorker]) -> tuple[bool, int, int]:
+def _turn(one: tuple[Seat, RunningWorker]) -> tuple[bool, int, int]:
     """The next connection goes to the least."""
-    shard, worker = one
-    return shard.drains, worker.load, worker.handed
+    seat, worker = one
+    return seat.drains, worker.load, worker.handed
 
 
-def _begun(fds: tuple[int, int]) -> "subprocess.Popen[bytes]":
+def _begun(module: str, fds: tuple[int, int]) -> "subprocess.Popen[bytes]":
     """By vfork: gRPC has threads in this process, and asyncio's own way, which forks, now and then
     made a child that crashed at once."""
     return subprocess.Popen(
-        [sys.executable, "-m", WorkerTask.__module__],
+        [sys.executable, "-m", module],
         stdin=subprocess.PIPE,
         pass_fds=fds,
         start_new_session=True,  # Ctrl-C is for the supervisor, which stops them in order

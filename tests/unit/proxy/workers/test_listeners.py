@@ -7,7 +7,7 @@ import pytest
 
 from popmq_common.process import logs
 from popmq_proxy.config import ProxyConfig
-from popmq_standalone.cores.supervisor import Listeners
+from popmq_proxy.workers.listeners import Listeners
 
 HOST = "127.0.0.1"
 

@@ -2,13 +2,12 @@
 pair; and connections of clients, over another one.
 
     supervisor   {"do": "figures"}   say what your metrics are
-                 {"do": "spread"}    make existing topics at shards that lack them
                  {"do": "move", "share": part}    part with a connection that has this part of
                                                   your work, or less
                  {"do": "drain"}     serve no clients any more
-                 {"do": "end"}       stop the broker
+                 {"do": "end"}       stop
+                 {"do": …}           what else this kind of worker can do
     worker       {"failed": text}, {"ready": true}, {"figures": text}, {"drained": true},
-                 {"spread": {"topics": count}} or {"spread": {"failed": text}},
                  {"move": the client's address, or nothing},
                  {"open": connections, "taken": connections so far}, {"busy": part of a core}
 

@@ -5,7 +5,7 @@ import socket
 
 import pytest
 
-from popmq_standalone.cores.channel import Channel, HandedOver, hand_over
+from popmq_common.workers.channel import Channel, HandedOver, hand_over
 
 
 def connection() -> tuple[socket.socket, socket.socket]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from popmq_standalone.cores.balance import (
+from popmq_common.workers.balance import (
     RETURN_S,
     BalanceRules,
     ConnectionMove,

@@ -1,0 +1,1 @@
+"""A server of several processes: workers, and a supervisor that starts and watches them."""

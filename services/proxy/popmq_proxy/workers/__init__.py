@@ -1,0 +1,1 @@
+"""A proxy of several processes, which share its ports."""
