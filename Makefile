@@ -355,7 +355,7 @@ bench-cores: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: p
 		$(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 
 .PHONY: bench-curves
-bench-curves: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: CPU time and memory by size, topics, groups, clients, backlog, delayed messages; 20 minutes, 10 GiB (ONLY=size,topics VALUES=10,1000 SECONDS=8 WRITE=1)
+bench-curves: setup .venv/.bench .venv-compiled/.ready bench/loadgen/loadgen #: CPU time and memory by size, topics, groups, clients, backlog, delayed messages; an hour, 30 GiB (ONLY=size,topics VALUES=10,1000 SECONDS=8 WRITE=1)
 	PYTHONPATH=bench $(BIN)/python -m curves --popmq .venv-compiled/bin/popmq $(if $(ONLY),--only $(ONLY)) $(if $(VALUES),--values $(VALUES)) \
 		$(if $(filter command line environment,$(origin SECONDS)),--seconds $(SECONDS)) $(if $(JSON),--json) $(if $(WRITE),--write)
 

@@ -31,8 +31,10 @@ CURVES = {
     "topics": Curve("topics", (10, 100, 1_000, 10_000, 20_000), loads.many_topics),
     "groups": Curve("groups", (1, 10, 100, 1_000, 2_000), loads.many_groups),
     "clients": Curve("clients", (10, 100, 1_000, 5_000, 10_000), loads.many_clients),
-    "backlog": Curve("messages that wait", (50_000, 200_000, 1_000_000, 3_000_000), loads.backlogs),
-    "delayed": Curve("messages that wait", (1_000, 10_000, 100_000, 1_000_000), None),
+    "backlog": Curve(
+        "messages that wait", (50_000, 500_000, 5_000_000, 50_000_000), loads.backlogs
+    ),
+    "delayed": Curve("messages that wait", (1_000, 10_000, 100_000, 1_000_000, 10_000_000), None),
 }
 VARIABLES = {
     "POPMQ_BROKER_TOPICS_MAX": "30000",

@@ -22,6 +22,7 @@ SENDS_MAX = 64
 """Sends under way, if the servers fall behind."""
 POLL = "110s"
 """All begin at a time: none is to end in the time that is measured."""
+BACKLOG_BODY_BYTES = 100
 WINDOW = 20_000
 """Messages received of a backlog."""
 
@@ -81,7 +82,7 @@ def backlogs(services: Services, values: Sequence[int], _: float) -> Iterator[Cu
         name = f"backlog-{count}"
         services.make_topic(name)
         services.make_group(name, "first")
-        backlog.fill(services, name, count, 1_024)
+        backlog.fill(services, name, count, BACKLOG_BODY_BYTES)
         yield of_figures(count, backlog.pop(services, name, WINDOW), services)
 
 
