@@ -35,6 +35,7 @@ TITLE = "10,000 delayed messages due a second, and 1,000,000 that wait"
 LATE_MS = 100.0
 WAITING_MIB = 64.0
 TOPIC = "timed"
+WAITING_MAX = 20_000_000
 BATCH = 1_000
 DAY_MS = 86_400_000
 _IDS = itertools.count()
@@ -64,7 +65,9 @@ def _anonymous_mib() -> float:
 
 async def opened(folder: Path) -> Broker:
     """It remembers no sends: what waits is measured alone."""
-    settings = BrokerConfig(data_dir=folder, disk_reserve_bytes=0, known_sends_max=0)
+    settings = BrokerConfig(
+        data_dir=folder, disk_reserve_bytes=0, known_sends_max=0, timers_max=WAITING_MAX
+    )
     broker = await open_engine(settings, SystemClock())
     config = TopicConfig(name=TOPIC, read_queues=8, write_queues=8, message_type="DELAY")
     broker.state.catalog_state.topics[TOPIC] = config
