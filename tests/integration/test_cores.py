@@ -45,6 +45,11 @@ async def send(server: Server, connections: int, each: int) -> set[str]:
     return sent
 
 
+def make_topic_and_group(server: Server) -> None:
+    server.cli("topic", "create", TOPIC)
+    server.cli("group", "create", "g", "--from", "first")
+
+
 async def stored_by(raw: Raw, body: str) -> None:
     """Sent again where a connection was handed to a process that had just been killed."""
     end = time.monotonic() + WITHIN_S
@@ -94,8 +99,7 @@ def serving(folder: Path, cores: int) -> Iterator[Server]:
 
 async def test_each_process_takes_messages_and_a_consumer_gets_all(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as server:
-        server.cli("topic", "create", TOPIC)
-        server.cli("group", "create", "g", "--from", "first")
+        make_topic_and_group(server)
         assert len(workers(server)) == 2
         sent = await send(server, connections=6, each=3)
         assert stored(server).keys() == {"broker-a", "broker-a-1"}
@@ -105,8 +109,7 @@ async def test_each_process_takes_messages_and_a_consumer_gets_all(tmp_path: Pat
 
 async def test_a_worker_that_is_killed_comes_back_with_all_that_it_answered(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as server:
-        server.cli("topic", "create", TOPIC)
-        server.cli("group", "create", "g", "--from", "first")
+        make_topic_and_group(server)
         sent = await send(server, connections=6, each=3)
         before = workers(server)
         os.kill(before[1], signal.SIGKILL)
@@ -118,8 +121,7 @@ async def test_a_worker_that_is_killed_comes_back_with_all_that_it_answered(tmp_
 
 async def test_more_cores_and_fewer_keep_all_messages(tmp_path: Path) -> None:
     with serving(tmp_path, 1) as server:
-        server.cli("topic", "create", TOPIC)
-        server.cli("group", "create", "g", "--from", "first")
+        make_topic_and_group(server)
         sent = await send(server, connections=1, each=6)
     with serving(tmp_path, 3) as server:
         sent |= await send(server, connections=9, each=3)

@@ -12,7 +12,7 @@ import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from harness.processes import Process, Server, free_port, running
 from integration.test_cli_signals import until
-from integration.test_cores import TOPIC, drain, listens, page, send, stored
+from integration.test_cores import TOPIC, drain, listens, make_topic_and_group, page, send, stored
 
 from popmq import Client
 
@@ -78,8 +78,7 @@ def health(port: int) -> str:
 
 async def test_each_shard_and_each_worker_does_a_part(tmp_path: Path) -> None:
     with serving(tmp_path, 2) as server:
-        server.cli("topic", "create", TOPIC)
-        server.cli("group", "create", "g", "--from", "first")
+        make_topic_and_group(server)
         sent = await send(server, connections=4, each=8)
         ends = stored(server)
         assert ends.keys() == {"broker-a", "broker-a-1"}
@@ -94,8 +93,7 @@ async def test_each_shard_and_each_worker_does_a_part(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["broker", "proxy"])
 async def test_one_that_is_killed_comes_back_and_nothing_is_lost(tmp_path: Path, name: str) -> None:
     with serving(tmp_path, 2) as server:
-        server.cli("topic", "create", TOPIC)
-        server.cli("group", "create", "g", "--from", "first")
+        make_topic_and_group(server)
         sent = await send(server, connections=4, each=4)
         before = children(server, name)
         os.kill(before[1], signal.SIGKILL)
@@ -109,8 +107,7 @@ async def test_one_that_is_killed_comes_back_and_nothing_is_lost(tmp_path: Path,
 
 async def test_fewer_shards_keep_all_messages(tmp_path: Path) -> None:
     with serving(tmp_path, 3) as server:
-        server.cli("topic", "create", TOPIC)
-        server.cli("group", "create", "g", "--from", "first")
+        make_topic_and_group(server)
         sent = await send(server, connections=4, each=9)
         three = stored(server)
         assert min(three.values()) > 0

@@ -1,10 +1,8 @@
 """Build a broker from its configuration, in order; the only file that knows all parts."""
 
-import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 
 from popmq_broker import metrics
 from popmq_broker.config import BrokerConfig
@@ -18,7 +16,7 @@ from popmq_common.link import link_secret
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
-from popmq_common.process.fatal import exit_on_error
+from popmq_common.process.fatal import running
 from popmq_common.tls.service_ends import listening_context
 from popmq_common.tls.settings import link_files, metrics_files, nameserver_files
 
@@ -90,11 +88,8 @@ async def engine(config: BrokerConfig, clock: Clock) -> AsyncIterator[Broker]:
     `DirectoryInUse`, `Corrupt`.
     """
     opened = await open_engine(config, clock)
-    beside = asyncio.create_task(opened.run(), name="broker")
-    beside.add_done_callback(partial(exit_on_error, opened.state.runtime.log, "broker.failed"))
     try:
-        yield opened
+        async with running(opened.run(), opened.state.runtime.log, "broker.failed"):
+            yield opened
     finally:
-        beside.cancel()
-        await asyncio.gather(beside, return_exceptions=True)
         await opened.close()

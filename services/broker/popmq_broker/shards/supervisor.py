@@ -1,7 +1,7 @@
 """The process that starts the shards and watches them."""
 
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final
 
@@ -53,14 +53,11 @@ async def by_shards(config: BrokerConfig, shards: list[Shard]) -> AsyncIterator[
     def own(shard: Shard) -> BrokerConfig:
         return shard_config(config, shard)
 
-    workers = Workers(WORKER, shards, own, log, config.log_level)
-    async with AsyncExitStack() as stack:
-        await workers.start()
-        stack.push_async_callback(workers.stop)
-        page = figures_page(workers.figures, LABEL, config.host, config.metrics_port, tls)
-        await stack.enter_async_context(page)
-        probed = health(config.host, config.health_port, shown, log, workers.all_serve)
-        await stack.enter_async_context(probed)
+    async with (
+        Workers(WORKER, shards, own, log, config.log_level) as workers,
+        figures_page(workers.figures, LABEL, config.host, config.metrics_port, tls),
+        health(config.host, config.health_port, shown, log, workers.all_serve),
+    ):
         log.info("broker.started", shards=[shard.name for shard in shards])
         yield workers
     log.info("broker.stopped")

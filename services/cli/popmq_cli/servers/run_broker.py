@@ -1,6 +1,5 @@
 """popmq broker."""
 
-import os
 from contextlib import AbstractAsyncContextManager
 
 import click
@@ -8,7 +7,7 @@ import click
 from popmq_broker.config import BrokerConfig
 from popmq_broker.shards.supervisor import serving
 from popmq_cli.servers.cores_type import CORES, N_OR_AUTO
-from popmq_cli.servers.serving import configured, serve
+from popmq_cli.servers.serving import configured_by, serve
 from popmq_cli.shell.commands import Command
 from popmq_common.process.clock import SystemClock
 
@@ -27,11 +26,8 @@ def run_broker(check_config: bool, shards: int | None) -> None:
 
     It is configured by environment variables POPMQ_BROKER_…, see docs/configuration.md.
     """
-    environ, options = dict(os.environ), {}
-    if shards is not None:
-        environ["POPMQ_BROKER_SHARDS"] = str(shards)
-        options["POPMQ_BROKER_SHARDS"] = "--shards"
-    config = configured(BrokerConfig, "POPMQ_BROKER_", environ, options)
+    options = {"POPMQ_BROKER_SHARDS": (shards, "--shards")}
+    config = configured_by(BrokerConfig, "POPMQ_BROKER_", options)
 
     def start() -> AbstractAsyncContextManager[object]:
         return serving(config, SystemClock())

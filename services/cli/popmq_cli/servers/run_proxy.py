@@ -1,13 +1,12 @@
 """popmq proxy."""
 
-import os
 from contextlib import AbstractAsyncContextManager
 
 import click
 
 from popmq_cli.servers.cores_type import CORES, N_OR_AUTO
 from popmq_cli.servers.front_option import FRONT
-from popmq_cli.servers.serving import configured, serve
+from popmq_cli.servers.serving import configured_by, serve
 from popmq_cli.shell.commands import Command
 from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import ProxyConfig
@@ -29,14 +28,11 @@ def run_proxy(check_config: bool, front: str | None, workers: int | None) -> Non
 
     It is configured by environment variables POPMQ_PROXY_…, see docs/configuration.md.
     """
-    environ, options = dict(os.environ), {}
-    if front is not None:
-        environ["POPMQ_PROXY_FRONT"] = front
-        options["POPMQ_PROXY_FRONT"] = "--front"
-    if workers is not None:
-        environ["POPMQ_PROXY_WORKERS"] = str(workers)
-        options["POPMQ_PROXY_WORKERS"] = "--workers"
-    config = configured(ProxyConfig, "POPMQ_PROXY_", environ, options)
+    options = {
+        "POPMQ_PROXY_FRONT": (front, "--front"),
+        "POPMQ_PROXY_WORKERS": (workers, "--workers"),
+    }
+    config = configured_by(ProxyConfig, "POPMQ_PROXY_", options)
 
     def start() -> AbstractAsyncContextManager[object]:
         return serving(config, SystemClock())

@@ -46,6 +46,14 @@ def run(start: Start, log_level: str, ready: Callable[[object], None] | None = N
         )
 
 
+def configured_by(cls: type[T], prefix: str, options: Mapping[str, tuple[object | None, str]]) -> T:
+    """From the environment and the command line. `options`: the variable's name → the value that
+    was given, None without one, and the option's name."""
+    given = {name: one for name, one in options.items() if one[0] is not None}
+    environ = {**os.environ, **{name: str(value) for name, (value, _) in given.items()}}
+    return configured(cls, prefix, environ, {name: option for name, (_, option) in given.items()})
+
+
 def configured(
     cls: type[T], prefix: str, environ: Mapping[str, str], options: Mapping[str, str] | None = None
 ) -> T:

@@ -132,18 +132,22 @@ class Workers(Generic[S]):
         self._stopping = False
         self._moved = MovedClients()
 
-    async def start(self) -> None:
+    async def __aenter__(self) -> "Workers[S]":
         """All serve. Raises `StartFailed` when one cannot; then all are stopped."""
         try:
             async with asyncio.TaskGroup() as starting:
                 for seat in self._seats:
                     starting.create_task(self._start(seat))
         except BaseExceptionGroup as failed:
-            await self.stop()
+            await self._stop()
             raise failed.exceptions[0] from None
         self._keeping = [asyncio.create_task(self._keep(seat)) for seat in self._seats]
         for task in self._keeping:
             task.add_done_callback(partial(exit_on_error, self._log, "server.failed"))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._stop()
 
     async def _start(self, seat: S) -> None:
         """Raises `StartFailed`."""
@@ -243,7 +247,7 @@ class Workers(Generic[S]):
             if isinstance(page, str)
         }
 
-    async def stop(self) -> None:
+    async def _stop(self) -> None:
         """First all let go of their clients, then the brokers end: until the last client is gone,
         what its proxy asks of any broker is done."""
         self._stopping = True

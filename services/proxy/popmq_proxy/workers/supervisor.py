@@ -3,7 +3,7 @@ these."""
 
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -46,24 +46,21 @@ async def by_workers(config: ProxyConfig, rules: BalanceRules = RULES) -> AsyncI
     check(config)
     log = logs.get("proxy")
     tls = listening_context(metrics_files(config, "PROXY"), log, "metrics")
-    async with AsyncExitStack() as stack:
-        listeners = Listeners(config, log)
-        stack.callback(listeners.close)
+    with closing(Listeners(config, log)) as listeners:
         name = config.name or socket.gethostname()
         seats = [Seat(number, f"{name}-{number}") for number in range(config.workers)]
 
         def own(seat: Seat) -> ProxyConfig:
             return worker_config(config, listeners, seat.name, seat.number)
 
-        workers = Workers(WORKER, seats, own, log, config.log_level)
-        await workers.start()
-        stack.push_async_callback(workers.stop)
-        listeners.listen()
-        await stack.enter_async_context(taking(listeners, workers, log, rules))
-        page = figures_page(workers.figures, LABEL, config.host, config.metrics_port, tls)
-        await stack.enter_async_context(page)
-        log.info("proxy.started", port=listeners.port, workers=config.workers)
-        yield listeners
+        async with Workers(WORKER, seats, own, log, config.log_level) as workers:
+            listeners.listen()
+            async with (
+                taking(listeners, workers, log, rules),
+                figures_page(workers.figures, LABEL, config.host, config.metrics_port, tls),
+            ):
+                log.info("proxy.started", port=listeners.port, workers=config.workers)
+                yield listeners
     log.info("proxy.stopped")
 
 
