@@ -5,14 +5,14 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from compare import load
 from compare.failure import BenchFailure
 from compare.progress import uninterrupted
-from compare.servers import Popmq, Tools, free_ports, patiently
+from compare.servers import Popmq, Ports, Tools, free_ports, patiently
 
 CONFIRM_TIMEOUT_S = 60.0
 CONFIRM_PAUSE_S = 0.05
@@ -30,8 +30,9 @@ class Services(Popmq):
         front: str,
         variables: Mapping[str, str],
         brokers: int = 1,
+        ports: Ports | None = None,
     ) -> None:
-        super().__init__(tools, "sync", folder, free_ports(), front, alone=False)
+        super().__init__(tools, "sync", folder, ports or free_ports(), front, alone=False)
         self._variables = dict(variables)
         self._more = {f"broker-{i}": free_ports().broker for i in range(2, brokers + 1)}
         """Brokers beside the first one, and their ports."""
@@ -101,14 +102,19 @@ class Services(Popmq):
         return time.monotonic() - began
 
 
-@contextmanager
 def services(
     tools: Tools, work: Path, front: str, variables: Mapping[str, str], brokers: int = 1
-) -> Iterator[Services]:
+) -> AbstractContextManager[Services]:
+    """As `in_folder`."""
+    return in_folder(work, lambda folder: Services(tools, folder, front, variables, brokers))
+
+
+@contextmanager
+def in_folder(work: Path, make: Callable[[Path], Services]) -> Iterator[Services]:
     """Not started; whatever happens they are stopped and their folder is removed."""
     work.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(prefix="extremes-", dir=work))
-    made = Services(tools, folder, front, variables, brokers)
+    made = make(folder)
     try:
         yield made
     finally:

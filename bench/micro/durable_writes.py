@@ -10,16 +10,16 @@ import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
 from statistics import median
 from typing import Final, NamedTuple
 
 KIB: Final = 1024
-WRITE_SIZES: Final = (KIB, 32 * KIB, 256 * KIB)
-BATCH_SIZES: Final = (KIB, 32 * KIB, 256 * KIB)
+SIZES: Final = (KIB, 32 * KIB, 256 * KIB)
 WRITES: Final = 200
 HANDED: Final = 2_000
 SHARED_BYTES: Final = 1024 * KIB
@@ -50,6 +50,12 @@ WRITE_WAYS: Final[dict[str, tuple[Write, bool]]] = {
     "pwritev2 with RWF_DSYNC, file written ahead": (_at_once, True),
 }
 """How, and whether the file's blocks are there before. PopMQ does the first."""
+
+HAND_WAYS: Final = {
+    "a batch over a Unix socket": False,
+    "a batch in shared memory, and word of it over a Unix socket": True,
+}
+"""Whether the bytes are in shared memory. PopMQ does the first."""
 
 
 @contextmanager
@@ -128,7 +134,7 @@ def _read(end: socket.socket, size: int) -> bytes:
     return bytes(data)
 
 
-def in_turns(cases: dict[str, Callable[[], Took]], rounds: int) -> Iterator[tuple[str, Took]]:
+def in_turns(cases: Mapping[str, Callable[[], Took]], rounds: int) -> Iterator[tuple[str, Took]]:
     """The medians of each."""
     seen: dict[str, list[Took]] = {name: [] for name in cases}
     for _ in range(rounds):
@@ -145,24 +151,13 @@ def main(words: Sequence[str]) -> int:
     options = made.parse_args(words)
     print("| what | bytes | µs | CPU µs |\n| --- | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory(dir=options.dir) as name:
-        for size in WRITE_SIZES:
-            ways = {way: _writing(Path(name), way, size) for way in WRITE_WAYS}
+        for size in SIZES:
+            ways = {way: partial(written, Path(name), way, size) for way in WRITE_WAYS}
             _show(in_turns(ways, options.rounds), size)
-    for size in BATCH_SIZES:
-        both = {
-            "a batch over a Unix socket": _handing(False, size),
-            "a batch in shared memory, and word of it over a Unix socket": _handing(True, size),
-        }
+    for size in SIZES:
+        both = {way: partial(handed, shared, size) for way, shared in HAND_WAYS.items()}
         _show(in_turns(both, options.rounds), size)
     return 0
-
-
-def _writing(folder: Path, way: str, size: int) -> Callable[[], Took]:
-    return lambda: written(folder, way, size)
-
-
-def _handing(shared: bool, size: int) -> Callable[[], Took]:
-    return lambda: handed(shared, size)
 
 
 def _show(rows: Iterator[tuple[str, Took]], size: int) -> None:

@@ -41,7 +41,7 @@ def parser() -> argparse.ArgumentParser:
 def _main(options: argparse.Namespace) -> int:
     loads = [_load(name) for name in options.loads.split(",")]
     cores = sorted({int(one) for one in options.cores.split(",")})
-    programs = Programs(options.popmq, options.loadgen)
+    programs = Programs(options.popmq.absolute(), options.loadgen.absolute())
     curves: dict[str, list[Point]] = {}
     for load in loads:
         curves[load] = []

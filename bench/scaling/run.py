@@ -14,7 +14,7 @@ from compare import processes
 from compare.failure import BenchFailure
 from compare.load import GENERATOR, parsed
 from compare.servers import Ports, Tools
-from extremes.services import Services
+from extremes.services import Services, in_folder
 from scaling.quota import held_to
 
 TOPIC: Final = "scaling"
@@ -131,9 +131,7 @@ class ManyProcesses(Services):
     """A nameserver, a broker of so many shards, a proxy of as many workers."""
 
     def __init__(self, tools: Tools, folder: Path, count: int) -> None:
-        super().__init__(tools, folder, "http2", {})
-        self.ports = PORTS
-        self.endpoint = f"127.0.0.1:{PORTS.proxy}"
+        super().__init__(tools, folder, "http2", {}, ports=PORTS)
         self._count = count
 
     def brokers_count(self) -> int:
@@ -152,11 +150,10 @@ class ManyProcesses(Services):
 @contextmanager
 def served_cluster(programs: Programs, cores: int) -> Iterator[Served]:
     """A broker and a proxy, each of so many processes."""
-    folder = Path(tempfile.mkdtemp(prefix="popmq-scaling-"))
     nowhere = Path("none")
     tools = Tools(programs.popmq, programs.popmq, programs.loadgen, nowhere, None)
-    server = ManyProcesses(tools, folder, cores)
-    try:
+    work = Path(tempfile.gettempdir())
+    with in_folder(work, lambda folder: ManyProcesses(tools, folder, cores)) as server:
         server.start()
         server.make_topic(TOPIC)
         server.make_group(TOPIC, "last")
@@ -164,6 +161,3 @@ def served_cluster(programs: Programs, cores: int) -> Iterator[Served]:
         workers = [pid for family in families for pid in family[1:] or family]
         supervisors = [family[0] for family in families if len(family) > 1]
         yield Served(server.endpoint, workers, supervisors)
-    finally:
-        server.stop()
-        shutil.rmtree(folder, ignore_errors=True)
