@@ -22,6 +22,8 @@ PARTS = (
 NAMES = (
     "proxy, send 1",
     "proxy, send 32",
+    "proxy, send 1 with keys",
+    "proxy, send 32 with keys",
     "broker, send 1",
     "broker, send 32",
     "standalone, send 1",

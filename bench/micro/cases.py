@@ -88,15 +88,17 @@ def _connection(app: Any) -> Http2Connection:
 class Sending:
     """SendMessage of `each` messages, `at_once` of them in each piece read from the socket."""
 
-    def __init__(self, front: Front, each: int, at_once: int) -> None:
+    def __init__(self, front: Front, each: int, at_once: int, *, with_keys: bool = False) -> None:
         self._front, self._each, self._at_once = front, each, at_once
+        self._with_keys = with_keys
 
     async def round(self, count: int) -> float:
         steps = max(1, count // (self._each * self._at_once))
         made = self._front.client
         pieces = [
             b"".join(
-                made.request("SendMessage", client.sends(self._each)) for _ in range(self._at_once)
+                made.request("SendMessage", client.sends(self._each, with_keys=self._with_keys))
+                for _ in range(self._at_once)
             )
             for _ in range(steps)
         ]
@@ -233,7 +235,9 @@ async def _broker(folder: Path) -> AsyncIterator[Broker]:
 
 
 @asynccontextmanager
-async def _proxy(folder: Path, each: int, at_once: int) -> AsyncIterator[Case]:
+async def _proxy(
+    folder: Path, each: int, at_once: int, *, with_keys: bool = False
+) -> AsyncIterator[Case]:
     """A proxy before a broker that costs nothing."""
 
     async def nowhere(broker: str) -> str:
@@ -246,7 +250,7 @@ async def _proxy(folder: Path, each: int, at_once: int) -> AsyncIterator[Case]:
     frames.data_received(encode_frame(link.Frame(hello=link.Hello(name="b"))))
     brokers._links["b"] = BrokerLink("b", frames)
     async with _front(brokers) as front:
-        yield Sending(front, each, at_once)
+        yield Sending(front, each, at_once, with_keys=with_keys)
         brokers._links.clear()
 
 
@@ -269,6 +273,8 @@ async def _standalone(folder: Path, make: Callable[[Front], Case]) -> AsyncItera
 CASES: dict[str, Callable[[Path], AbstractAsyncContextManager[Case]]] = {
     "proxy, send 1": lambda folder: _proxy(folder, 1, 16),
     "proxy, send 32": lambda folder: _proxy(folder, 32, 2),
+    "proxy, send 1 with keys": lambda folder: _proxy(folder, 1, 16, with_keys=True),
+    "proxy, send 32 with keys": lambda folder: _proxy(folder, 32, 2, with_keys=True),
     "broker, send 1": lambda folder: _stored(folder, 32, 1),
     "broker, send 32": lambda folder: _stored(folder, 2, 32),
     "standalone, send 1": lambda folder: _standalone(folder, lambda f: Sending(f, 1, 32)),

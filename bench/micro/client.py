@@ -71,11 +71,16 @@ class Client:
         return block
 
 
-def sends(count: int) -> bytes:
-    """A SendMessage of `count` messages."""
-    return service.SendMessageRequest(
-        messages=[_message() for _ in range(count)]
-    ).SerializeToString()
+def sends(count: int, *, with_keys: bool = False) -> bytes:
+    """A SendMessage of `count` messages. `with_keys`: with all that applications like to add."""
+    messages = [_message() for _ in range(count)]
+    if with_keys:
+        for message in messages:
+            number = message.system_properties.message_id[-8:]
+            message.system_properties.tag = "paid"
+            message.system_properties.keys.append(f"order-{number}")
+            message.user_properties.update({"customer": number, "content-type": "text/plain"})
+    return service.SendMessageRequest(messages=messages).SerializeToString()
 
 
 def _message() -> v2.Message:

@@ -80,6 +80,8 @@ async def test_body_at_its_limits(raw: Raw, body_bytes: int, code: int) -> None:
         ({"tag": "x" * (KIB16 + 1)}, v2.MESSAGE_PROPERTIES_TOO_LARGE),
         ({"keys": [""]}, v2.ILLEGAL_MESSAGE_KEY),
         ({"keys": ["\x02"]}, v2.ILLEGAL_MESSAGE_KEY),
+        ({"trace_context": "t\x02TIMER_OUT_MS\x011"}, v2.MESSAGE_CORRUPTED),
+        ({"born_host": "h\x02KEYS\x01k"}, v2.MESSAGE_CORRUPTED),
         ({"message_id": ""}, v2.ILLEGAL_MESSAGE_ID),
         ({"message_id": "x" * 255}, v2.OK),
         ({"message_id": "x" * 256}, v2.ILLEGAL_MESSAGE_ID),

@@ -24,7 +24,7 @@ _sym_db = _symbol_database.Default()
 
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!popmq_internal/v1/send_view.proto\x12\x11popmq.internal.v1\"<\n\x08SendView\x12\x30\n\x08messages\x18\x01 \x03(\x0b\x32\x1e.popmq.internal.v1.MessageView\"^\n\x0bMessageView\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x17\n\x0fuser_properties\x18\x02 \x01(\x0c\x12\x19\n\x11system_properties\x18\x03 \x01(\x0c\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n!popmq_internal/v1/send_view.proto\x12\x11popmq.internal.v1\"<\n\x08SendView\x12\x30\n\x08messages\x18\x01 \x03(\x0b\x32\x1e.popmq.internal.v1.MessageView\"^\n\x0bMessageView\x12\r\n\x05topic\x18\x01 \x01(\x0c\x12\x17\n\x0fuser_properties\x18\x02 \x03(\x0c\x12\x19\n\x11system_properties\x18\x03 \x01(\x0c\x12\x0c\n\x04\x62ody\x18\x04 \x01(\x0c\x62\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)

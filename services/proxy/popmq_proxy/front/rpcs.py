@@ -15,7 +15,7 @@ from popmq_common import errors as e
 from popmq_common.units import KiB, MiB
 from popmq_consumer.v1 import consumer_pb2 as consumer
 from popmq_proxy.core.access.needs import ADMIN, CONSUMER, MESSAGING, ROWS
-from popmq_proxy.core.messages.request_shape import check_count
+from popmq_proxy.core.sends.request_shape import check_count
 from popmq_proxy.metrics import ProxyMetrics, RpcStats
 from popmq_proxy.rpc.methods import Methods
 

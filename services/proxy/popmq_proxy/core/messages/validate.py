@@ -46,6 +46,9 @@ def check_message(message: v2.Message, limits: MessageLimits) -> None:
         _check_keys(system.keys)
     if system.HasField("message_group"):
         _check_message_group(system.message_group)
+    for name, text in ("trace context", system.trace_context), ("born host", system.born_host):
+        if has_control(text):
+            raise e.MessagesCorrupted(reason=f"its {name} contains control characters")
     _check_properties(message, limits)
 
 

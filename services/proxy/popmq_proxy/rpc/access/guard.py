@@ -17,8 +17,8 @@ from popmq_proxy.core.access.limits import Amount
 from popmq_proxy.core.access.model import Need, User, UserStatus
 from popmq_proxy.core.access.needs import ROWS, Row, of_settings, sent_to
 from popmq_proxy.core.access.table import AccessTable, changed_users, judge
-from popmq_proxy.core.messages.send_decoder import DecodedSend
 from popmq_proxy.core.messages.status import status_of
+from popmq_proxy.core.sends.send_decoder import DecodedSend
 from popmq_proxy.rpc.access.access_tables import AccessTables
 from popmq_proxy.rpc.access.audit_trail import AuditTrail
 from popmq_proxy.rpc.access.in_use import Held, end

@@ -21,13 +21,13 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import Outcome
 from popmq_proxy.core.messages import convert, message_types, outgoing, validate
 from popmq_proxy.core.messages.outgoing import Result
-from popmq_proxy.core.messages.request_shape import LOOKED_AT_BYTES, check_shape
-from popmq_proxy.core.messages.send_decoder import DecodedSend, SendDecoder
 from popmq_proxy.core.messages.status import OK, status_of
 from popmq_proxy.core.messages.validate import MessageLimits
 from popmq_proxy.core.routing import routes
 from popmq_proxy.core.routing.round_robin import RoundRobin
 from popmq_proxy.core.routing.routes import TopicRoutes
+from popmq_proxy.core.sends.request_shape import LOOKED_AT_BYTES, check_shape
+from popmq_proxy.core.sends.send_decoder import DecodedSend, SendDecoder
 from popmq_proxy.rpc.shared.answer import Encoded
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
@@ -65,7 +65,7 @@ class SendPlan(NamedTuple):
     """By kind; any queue will do."""
     bound: dict[Place, SendBatch]
     messages: list[v2.Message]
-    """None for a `DecodedSend`, which has none of another kind than NORMAL."""
+    """None for a `DecodedSend`, which has no delayed ones."""
 
 
 class SendHandler:
@@ -80,7 +80,7 @@ class SendHandler:
         self._round_robin = RoundRobin()
         self._joined = RoundRobin()
         """Of sends that go where others wait."""
-        self._decoder = SendDecoder(self._type_of, config.body_bytes_max)
+        self._decoder = SendDecoder(self._type_of, self._limits)
 
     def decode(self, data: bytes) -> SendRequest:
         """Raises `DecodeError`, `MessagesCorrupted`."""
@@ -173,13 +173,8 @@ class SendHandler:
             try:
                 kind = self._check(topic, found, message)
                 record = outgoing.record(message, peer)
-                if kind == "FIFO":
-                    place = self._bound_place(found, message)
-                    batch = bound.setdefault(place, SendBatch([], []))
-                else:
-                    batch = free.setdefault(
-                        _KINDS.get(kind, link.SEND_KIND_NORMAL), SendBatch([], [])
-                    )
+                group = message.system_properties.message_group
+                batch = _batch_for(kind, group, found, free, bound)
             except PopMQError as error:
                 results[i] = 0, status_of(error), b""
                 continue
@@ -190,15 +185,27 @@ class SendHandler:
 
     def _plan_of_decoded(self, topic: str, found: TopicRoutes, request: DecodedSend) -> SendPlan:
         """What all messages share is checked once; what each has, `SendDecoder` has checked."""
-        number = len(request.records)
-        results: list[Result] = [NOT_SENT] * number
+        records = request.records
+        results: list[Result] = [NOT_SENT] * len(records)
         free: dict[SendKind, SendBatch] = {}
-        try:
-            message_types.check_type(topic, found.topic_type, "NORMAL")
-            free[link.SEND_KIND_NORMAL] = SendBatch(list(range(number)), request.records)
-        except PopMQError as error:
-            results = [(0, status_of(error), b"")] * number
-        return SendPlan(topic, request.message_ids, results, free, {}, [])
+        bound: dict[Place, SendBatch] = {}
+        if not request.groups:
+            try:
+                message_types.check_type(topic, found.topic_type, "NORMAL")
+                free[link.SEND_KIND_NORMAL] = SendBatch(list(range(len(records))), records)
+            except PopMQError as error:
+                results = [(0, status_of(error), b"")] * len(records)
+        for i, group in enumerate(request.groups):
+            try:
+                kind = "FIFO" if group else "NORMAL"
+                message_types.check_type(topic, found.topic_type, kind)
+                batch = _batch_for(kind, group, found, free, bound)
+            except PopMQError as error:
+                results[i] = 0, status_of(error), b""
+                continue
+            batch.numbers.append(i)
+            batch.records.append(records[i])
+        return SendPlan(topic, request.message_ids, results, free, bound, [])
 
     def _type_of(self, message: v2.Message) -> str:
         validate.check_message(message, self._limits)
@@ -233,12 +240,6 @@ class SendHandler:
         """How long a message of type DELAY is to wait."""
         due_ms = convert.due_ms(message.system_properties.delivery_timestamp)
         return due_ms - self._upstream.clock.now_ms()
-
-    def _bound_place(self, found: TopicRoutes, message: v2.Message) -> Place:
-        """Where all messages of its group are, whether that broker answers or not."""
-        if not found.writable:
-            raise NoPermission(topic=found[0].topic.name, action="writable")
-        return routes.place_of_group(found.group_places, message.system_properties.message_group)
 
     def _next_place(self, topic: str, found: TopicRoutes) -> Place:
         """Round robin over the queues of this process's own broker, or of the broker for which
@@ -303,6 +304,23 @@ class SendHandler:
                 (offset, OK, field) for (offset, _, _), field in zip(results, fields, strict=True)
             ]
         return results
+
+
+def _batch_for(
+    kind: str,
+    message_group: str,
+    found: TopicRoutes,
+    free: dict[SendKind, SendBatch],
+    bound: dict[Place, SendBatch],
+) -> SendBatch:
+    """A message group's is for where all its messages are, whether that broker answers or not.
+    Raises `NoPermission`."""
+    if kind != "FIFO":
+        return free.setdefault(_KINDS.get(kind, link.SEND_KIND_NORMAL), SendBatch([], []))
+    if not found.writable:
+        raise NoPermission(topic=found[0].topic.name, action="writable")
+    place = routes.place_of_group(found.group_places, message_group)
+    return bound.setdefault(place, SendBatch([], []))
 
 
 def _response(plan: SendPlan, batch: SendBatch, outcome: Outcome) -> Encoded | None:

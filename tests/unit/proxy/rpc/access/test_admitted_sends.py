@@ -15,7 +15,7 @@ from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.link.sends import OutgoingRecord
 from popmq_common.records import hosts
-from popmq_proxy.core.messages.send_decoder import DecodedSend
+from popmq_proxy.core.sends.send_decoder import DecodedSend
 from popmq_proxy.rpc.access.guard import Guard
 from popmq_proxy.rpc.shared.client_connection import ClientConnection
 from popmq_proxy.rpc.shared.context import CallContext

@@ -13,6 +13,7 @@ from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_proxy.config import ProxyConfig
 from popmq_proxy.core.routing.routes import TopicRoutes
+from popmq_proxy.core.sends.send_decoder import DecodedSend
 from popmq_proxy.rpc.messages.send import SendHandler
 from popmq_proxy.rpc.shared.context import CallContext, Upstream
 
@@ -128,6 +129,29 @@ async def test_what_a_process_gets_goes_to_its_own_broker() -> None:
     for _ in range(8):
         await as_a_front_does(send, message("t"))
     assert brokers.of("t") == {("b", 0): 4, ("b", 1): 4}
+
+
+async def test_a_message_group_has_its_place_however_its_request_is_decoded() -> None:
+    """One request of groups and none, read without protobuf's objects and with them."""
+    places = []
+    for usual in (True, False):
+        brokers = Brokers()
+        send = SendHandler(brokers.upstream)
+        request = service.SendMessageRequest()
+        for group in ("g1", "", "g2", "g3", "g1"):
+            one = message("t", v2.FIFO if group else v2.NORMAL)
+            one.system_properties.born_host = "host" if usual else "h" * 200
+            if group:
+                one.system_properties.message_group = group
+            request.messages.append(one)
+        decoded = send.decode(request.SerializeToString())
+        assert isinstance(decoded, DecodedSend) == usual
+        encoded = await send.send_message(CONTEXT, decoded)
+        response = service.SendMessageResponse.FromString(encoded.data)
+        assert [entry.status.code for entry in response.entries] == [v2.OK] * 5
+        places.append(brokers.of("t"))
+    assert places[0] == places[1]
+    assert len(places[0]) > 1
 
 
 def wait_at(brokers: Brokers, broker: str) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
 from popmq_common.errors import BadRequest, MessagesCorrupted
-from popmq_proxy.core.messages.request_shape import (
+from popmq_proxy.core.sends.request_shape import (
     BESIDES_BODIES_BYTES_MAX,
     FIELDS_MAX,
     LOOKED_AT_BYTES,
