@@ -285,6 +285,8 @@ class WaitingPolls:
         if self._by_number.pop(poll.number, None) is None:
             return
         self._count(poll, -1)
+        if not self._by_number:
+            self._by_number.clear()  # as large as it was once, otherwise
         self._group_counts[key.group] -= 1
         if not self._group_counts[key.group]:
             del self._group_counts[key.group]

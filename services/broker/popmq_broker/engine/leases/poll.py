@@ -55,6 +55,8 @@ class Polls:
             return await self._pop_within(request, wanted, key, deadline)
         finally:
             self._polls.pop(request.poll_id, None)
+            if not self._polls:
+                self._polls.clear()  # as large as it was once, otherwise
 
     async def end_poll(self, request: link.EndPoll) -> link.Done:
         """It is answered at once with what there is; nothing happens to one that was answered."""

@@ -216,3 +216,4 @@ class Http2Server:
                     await self._none_left.wait()
         for connection in list(self._connections):
             connection.abort()
+        self._shared.close()

@@ -1,0 +1,95 @@
+"""Small objects from the C library while a flood lasts: nothing is lost, and all comes back."""
+
+import os
+import subprocess
+import sys
+from itertools import chain
+
+import pytest
+
+from popmq_common.process.memory import Floods
+
+CHURN = """
+import gc, random, sys, threading
+from popmq_common.process.object_memory import ObjectMemory
+
+memory, made, seed = ObjectMemory(), {}, random.Random(int(sys.argv[1]))
+
+def other_thread():
+    for i in range(20_000):
+        kept = [str(i), {i: (i,)}, float(i)]
+        kept.append(kept)
+
+threads = [threading.Thread(target=other_thread) for _ in range(2)]
+for thread in threads:
+    thread.start()
+for i in range(60_000):
+    if i % 997 == 0:
+        memory.take_from_c()
+        assert memory.is_of_c == (sys.argv[2] == "usual")
+    if i % 997 == 500:
+        memory.take_from_python()
+        assert not memory.is_of_c
+    key = seed.randrange(5_000)
+    there = made.setdefault(key, [])
+    there.append((i, str(i) * seed.randrange(9), {i: i}, bytearray(i % 700)))
+    if len(there) > 12:
+        assert [one[0] for one in there] == sorted(one[0] for one in there)
+        assert all(one[1][: len(str(one[0]))] in ("", str(one[0])) for one in there)
+        del made[key]
+for thread in threads:
+    thread.join()
+memory.take_from_c()
+del made
+gc.collect()
+print("whole")
+"""
+
+
+@pytest.mark.parametrize(
+    ("which", "environment"),
+    [("usual", {}), ("other", {"PYTHONMALLOC": "malloc"}), ("other", {"PYTHONMALLOC": "debug"})],
+)
+def test_objects_live_through_every_change(which: str, environment: dict[str, str]) -> None:
+    """Made before, freed after, resized in between, in three threads, also at the very end."""
+    environ = {name: value for name, value in os.environ.items() if name != "PYTHONMALLOC"}
+    done = subprocess.run(
+        [sys.executable, "-c", CHURN, str(os.getpid()), which],
+        env={**environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (0, "whole\n"), f"{done.args[3:]} {done.stderr}"
+
+
+def floods_in(counts: list[int]) -> list[bool]:
+    """At each tick: whether one begins there, or goes on."""
+    floods, told, is_on = Floods(64, 4), [], False
+    for count in counts:
+        is_on = is_on or floods.begins(count)
+        floods.pass_tick(count)
+        is_on = is_on and not floods.is_over
+        told.append(is_on)
+    return told
+
+
+def test_a_flood_lasts_until_it_has_been_quiet_for_a_while() -> None:
+    told = floods_in([3] * 5 + [20_000] * 8 + [1_000, 3, 3, 3, 3, 3])
+    assert told == [False] * 5 + [True] * 12 + [False] * 2
+
+
+def test_each_of_several_floods_is_one() -> None:
+    """They are not what is usual, though there are many."""
+    told = floods_in([*chain.from_iterable([3] * 20 + [20_000] * 12 for _ in range(5))])
+    assert [told[32 * number + 20] for number in range(5)] == [True] * 5
+
+
+@pytest.mark.parametrize("count", [60, 1_000, 20_000])
+def test_what_stays_becomes_usual(count: int) -> None:
+    """Ten thousand clients that stay are no flood, ten minutes later."""
+    assert not floods_in([count] * 1_200)[-1]
+
+
+def test_slow_growth_is_no_flood() -> None:
+    assert not any(floods_in([number // 4 for number in range(20_000)]))
