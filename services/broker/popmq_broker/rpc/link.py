@@ -16,6 +16,7 @@ from popmq_common.link import link_socket
 from popmq_common.link.frames import FrameConnection
 from popmq_common.link.sends import SendCall, SendDone
 from popmq_common.link.wire import failure_of
+from popmq_common.process.floods import TICK_S, FloodMemory
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
 from popmq_internal.v1 import link_pb2 as link
@@ -61,6 +62,8 @@ class LinkServer:
         self._tls = tls
         self._servers: list[asyncio.Server] = []
         self._connections: dict[asyncio.Task[None], LinkConnection | None] = {}
+        self._memory = FloodMemory(lambda: self.call_count)
+        self._watching: asyncio.Task[None] | None = None
         self.port = 0
 
     @property
@@ -74,6 +77,7 @@ class LinkServer:
 
     async def start(self, host: str, port: int, *, unix_socket: bool = False) -> None:
         """`unix_socket`: proxies of this machine may come by one, if there is no TLS."""
+        self._watching = asyncio.create_task(self._watch())
         loop = asyncio.get_running_loop()
         by_port = await loop.create_server(
             self._incoming,
@@ -89,6 +93,11 @@ class LinkServer:
             if listener is not None:
                 self._servers.append(await loop.create_unix_server(self._incoming, sock=listener))
 
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(TICK_S)
+            self._memory.pass_tick(self.call_count)
+
     def _incoming(self) -> FrameConnection:
         return FrameConnection(self._made, GREETING_BYTES_MAX)
 
@@ -98,6 +107,9 @@ class LinkServer:
         Waiting pops do not hold it up: they end at once, with nothing taken. Proxies are told, and
         hang up themselves: of a call that crosses a connection's end nobody knows what became.
         """
+        if self._watching is not None:
+            self._watching.cancel()
+        self._memory.close()
         for server in self._servers:
             server.close()
         open_ones = [c for c in self._connections.values() if c is not None]
@@ -147,7 +159,12 @@ class LinkServer:
                 if not await greet(frames, self._name, self._secret, self._log):
                     return
             connection = LinkConnection(
-                self._handle, self._handle_sends, frames, self._name, self._log
+                self._handle,
+                self._handle_sends,
+                frames,
+                self._name,
+                self._log,
+                self._memory.begin_call,
             )
             task = asyncio.current_task()
             assert task is not None
@@ -167,7 +184,10 @@ class LinkConnection:
         frames: FrameConnection,
         name: str,
         log: Log,
+        call_begins: Callable[[], None] = lambda: None,
     ) -> None:
+        """`call_begins` is told of each that may wait."""
+        self._call_begins = call_begins
         self._handle = handle
         self._handle_sends = handle_sends
         self._frames = frames
@@ -258,6 +278,7 @@ class LinkConnection:
         return True
 
     def _begin(self, call: link.Call, kind: str | None) -> None:
+        self._call_begins()
         if kind in WAITING:
             self._pops.add(call.id)
         elif kind == "replica_hello":
@@ -276,6 +297,9 @@ class LinkConnection:
     def _forget(self, call_id: int) -> None:
         del self._calls[call_id]
         self._pops.discard(call_id)
+        if not self._calls:
+            self._calls.clear()  # as large as they were once, otherwise
+            self._pops.clear()
 
     async def _serve(self, call: link.Call) -> None:
         try:

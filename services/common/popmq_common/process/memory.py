@@ -60,31 +60,3 @@ class Peak:
             return False
         self._peak = count
         return True
-
-
-class Floods:
-    """Tells when there is far more than usual, which is a mean of the last minutes."""
-
-    def __init__(self, worth: int, quiet_ticks: int) -> None:
-        """`worth`: so much more leaves nothing that matters. A flood is over when an eighth of that
-        has not been reached for `quiet_ticks`."""
-        self._worth = worth
-        self._quiet_ticks = quiet_ticks
-        self._usual = 0.0
-        self._quiet = 0
-
-    def begins(self, count: int) -> bool:
-        """`count`: in use now."""
-        return count > 2 * self._usual + self._worth
-
-    def pass_tick(self, count: int) -> None:
-        """What is usual falls fast and rises slowly, to ten thousand in some 500 ticks."""
-        usual = self._usual
-        rise = min(count - usual, 0.5 + usual / 100)
-        self._usual += rise if rise > 0 else rise / 100
-        is_quiet = count <= 2 * self._usual + self._worth // 8
-        self._quiet = self._quiet + 1 if is_quiet else 0
-
-    @property
-    def is_over(self) -> bool:
-        return self._quiet >= self._quiet_ticks

@@ -53,6 +53,8 @@ class ObjectMemory:
         if self._own or not _is_usual():
             return
         raw = _functions(RAW)
+        if _functions(OBJ).malloc == raw.malloc:  # another part of this process has done so
+            return
         self._own = {domain: _functions(domain) for domain in SMALL}
         for domain, own in self._own.items():
             _set_functions(

@@ -22,6 +22,7 @@ from popmq_proxy.core.routing.broker_health import TICK_S, BrokerHealth, Look
 from popmq_proxy.core.routing.gathering import Gathering
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
+GIVEN_UP_S = 20.0  # by then it has arrived, or the broker had heard of it before
 ANSWERS_S = 0.5  # that calls under way have to be answered where the broker was before
 
 
@@ -52,7 +53,8 @@ class BrokerLink:
         self._sends: dict[int, OnReply] = {}
         self._gathering = gathering or Gathering()
         self._deadlines = Deadlines(self._pass_deadline)
-        self._given_up: OrderedDict[int, link.Pop] = OrderedDict()
+        self._given_up: OrderedDict[int, tuple[float, link.Pop]] = OrderedDict()
+        """With the loop's time when it is forgotten."""
         now_s = self._loop.time()
         self._health = BrokerHealth(now_s, now_s)
         self._look_again = self._loop.call_later(TICK_S, self._look)
@@ -130,6 +132,9 @@ class BrokerLink:
             timer.cancel()
             del self._waiting[call_id]
             self._polls.pop(call_id, None)
+            if not self._waiting:
+                self._waiting.clear()  # as large as they were once, otherwise
+                self._polls.clear()
             self._close_when_done()
         if reply.HasField("failure"):
             error = error_of(reply.failure)
@@ -150,7 +155,7 @@ class BrokerLink:
             self._give_back(pop, waiter.result())  # it came in the same moment as the cancelling
             return
         if pop is not None:
-            self._given_up[call_id] = pop
+            self._given_up[call_id] = self._loop.time() + GIVEN_UP_S, pop
         if len(self._given_up) > GIVEN_UP_MAX:
             self._given_up.popitem(last=False)
         self._try_put(link.Call(cancel=link.Cancel(call_id=call_id)))
@@ -179,12 +184,18 @@ class BrokerLink:
             self._give_up_all("it has not answered for long")
             return
         self._look_again = self._loop.call_later(TICK_S, self._look)
+        self._forget_given_up()
         if look is Look.ASK:
             self._try_put(link.Call(id=next(self._ids), ping=link.Ping()))
         elif look is Look.SILENT:
             for call_id in self._polls:
                 if not (waiter := self._waiting[call_id]).done():
                     waiter.set_exception(BrokerSilent(broker=self.broker))
+
+    def _forget_given_up(self) -> None:
+        now_s = self._loop.time()
+        while self._given_up and next(iter(self._given_up.values()))[0] <= now_s:
+            self._given_up.popitem(last=False)
 
     def _leave(self, reason: str) -> None:
         """The broker takes no more calls here: it stops, or another replica is primary. Those under
@@ -219,7 +230,7 @@ class BrokerLink:
                 waiter.set_result(reply)
                 continue
             # nobody waits any more; or its caller has been cancelled, and has not run since
-            pop = self._given_up.pop(reply.id, None)
+            _, pop = self._given_up.pop(reply.id, (0.0, None))
             if pop is None:
                 pop = self._polls.pop(reply.id, None)
             if pop is not None:

@@ -3,11 +3,8 @@
 import os
 import subprocess
 import sys
-from itertools import chain
 
 import pytest
-
-from popmq_common.process.memory import Floods
 
 CHURN = """
 import gc, random, sys, threading
@@ -61,35 +58,3 @@ def test_objects_live_through_every_change(which: str, environment: dict[str, st
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "whole\n"), f"{done.args[3:]} {done.stderr}"
-
-
-def floods_in(counts: list[int]) -> list[bool]:
-    """At each tick: whether one begins there, or goes on."""
-    floods, told, is_on = Floods(64, 4), [], False
-    for count in counts:
-        is_on = is_on or floods.begins(count)
-        floods.pass_tick(count)
-        is_on = is_on and not floods.is_over
-        told.append(is_on)
-    return told
-
-
-def test_a_flood_lasts_until_it_has_been_quiet_for_a_while() -> None:
-    told = floods_in([3] * 5 + [20_000] * 8 + [1_000, 3, 3, 3, 3, 3])
-    assert told == [False] * 5 + [True] * 12 + [False] * 2
-
-
-def test_each_of_several_floods_is_one() -> None:
-    """They are not what is usual, though there are many."""
-    told = floods_in([*chain.from_iterable([3] * 20 + [20_000] * 12 for _ in range(5))])
-    assert [told[32 * number + 20] for number in range(5)] == [True] * 5
-
-
-@pytest.mark.parametrize("count", [60, 1_000, 20_000])
-def test_what_stays_becomes_usual(count: int) -> None:
-    """Ten thousand clients that stay are no flood, ten minutes later."""
-    assert not floods_in([count] * 1_200)[-1]
-
-
-def test_slow_growth_is_no_flood() -> None:
-    assert not any(floods_in([number // 4 for number in range(20_000)]))

@@ -8,12 +8,11 @@ from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Final
 
+from popmq_common.process.floods import TICK_S
 from popmq_common.process.logs import Log
-from popmq_common.process.memory import Peak, give_back
 from popmq_common.process.sockets import Arriving, connections, readable
 from popmq_common.tls.handshakes import failure_text
 from popmq_proxy.front.client_budgets import ClientBudgets
-from popmq_proxy.front.http2.budgets.deadlines import TICK_S
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
 from popmq_proxy.front.http2.connection import Http2Connection
 from popmq_proxy.front.http2.moving import connection_to_move
@@ -22,10 +21,6 @@ from popmq_proxy.front.http2.shared import Address, Shared
 
 TLS_HANDSHAKE: Final = 0x16
 BACKLOG: Final = 1_024
-WORTH_GIVING_BACK: Final = 1_000
-"""Calls, requests and connections that have ended, until their memory is given back."""
-AGAIN_TICKS: Final = 20
-"""After a peak memory is given back once more: what it left to the broker has been done then."""
 SHUTDOWN_S: Final = 1.0
 """How long a client with TLS may take to answer our farewell."""
 
@@ -118,17 +113,9 @@ class Http2Server:
 
     async def _watch(self) -> None:
         """End requests that do not arrive and answers that nobody reads, for ever."""
-        shared = self._shared
-        peak = Peak(WORTH_GIVING_BACK)
-        again_tick = 0
         while True:
             await asyncio.sleep(TICK_S)
-            shared.pass_tick()
-            if peak.is_over(*shared.in_use()):
-                again_tick = shared.tick + AGAIN_TICKS
-                give_back()
-            elif shared.tick == again_tick:
-                give_back()
+            self._shared.pass_tick()
 
     async def _accept(self, source: Arriving) -> None:
         async for accepted, peer in connections(source, self._log):
@@ -216,4 +203,4 @@ class Http2Server:
                     await self._none_left.wait()
         for connection in list(self._connections):
             connection.abort()
-        self._shared.close()
+        self._shared.memory.close()

@@ -6,8 +6,7 @@ from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
-from popmq_common.process.memory import Floods
-from popmq_common.process.object_memory import ObjectMemory
+from popmq_common.process.floods import FloodMemory
 from popmq_common.units import KiB
 from popmq_proxy.front.client_budgets import Account, Accounts, ClientBudget, ClientBudgets
 from popmq_proxy.front.http2.budgets.deadlines import Arrivals, Stalls
@@ -21,12 +20,6 @@ TASKS_BETWEEN_LOOKS: Final = 128
 """For garbage among young objects."""
 LOOKS_AT_YOUNGEST: Final = 3
 """Of as many, the last one is at the next generation too."""
-CALLS_OF_A_FLOOD: Final = 64
-"""More than twice the usual number. They take 1 MiB."""
-TASKS_BETWEEN_COUNTS: Final = 32
-"""For such a flood."""
-QUIET_TICKS: Final = 20
-"""When what a flood left to the broker has been done."""
 BYTES_OF_A_CALL: Final = 10 * KiB
 """Of held bytes, in the count of what is in use."""
 IPV6_NETWORK_BYTES: Final = 8
@@ -53,11 +46,10 @@ class Shared:
         self.arrivals = Arrivals(limits.arriving_max, limits.arrival_s)
         self.stalls = Stalls(limits.stall_s)
         self.backlogs = Backlogs()
+        self.memory = FloodMemory(lambda: budgets.calls.taken)
         self.tick = 0
         """Of `TICK_S`, since the start."""
         self._begun_count = 0
-        self._floods = Floods(CALLS_OF_A_FLOOD, QUIET_TICKS)
-        self._object_memory = ObjectMemory()
         self._addresses: dict[bytes | str, Address] = {}
 
     def begin_task(self) -> None:
@@ -68,26 +60,17 @@ class Shared:
         if self._begun_count % TASKS_BETWEEN_LOOKS == 0:
             looks = self._begun_count // TASKS_BETWEEN_LOOKS
             gc.collect(0 if looks % LOOKS_AT_YOUNGEST else 1)
-        if self._begun_count % TASKS_BETWEEN_COUNTS == 0 and self._floods.begins(
-            self.budgets.calls.taken
-        ):
-            self._object_memory.take_from_c()
+        self.memory.begin_call()
 
     def pass_tick(self) -> None:
         """`TICK_S` have passed: requests that did not arrive and answers that nobody reads end."""
         self.tick += 1
         self.backlogs.look()
-        self._floods.pass_tick(self.budgets.calls.taken)
-        if self._floods.is_over:
-            self._object_memory.take_from_python()
+        self.memory.pass_tick(*self._in_use())
         for stream in (*self.arrivals.overdue(self.tick), *self.stalls.overdue(self.tick)):
             stream.give_up(Error.CANCEL)
 
-    def close(self) -> None:
-        """Nothing begins any more."""
-        self._object_memory.take_from_python()
-
-    def in_use(self) -> tuple[int, int]:
+    def _in_use(self) -> tuple[int, int]:
         """(now, at most since this was asked last): calls, requests and connections, and for held
         bytes as many as take about so much memory."""
         counted = (self.budgets.calls, self.arrivals.budget, self.connections)

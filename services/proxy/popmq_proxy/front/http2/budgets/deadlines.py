@@ -3,11 +3,10 @@
 from collections import OrderedDict
 from typing import Final
 
+from popmq_common.process.floods import TICK_S
 from popmq_proxy.front.client_budgets import Account, ClientBudget
 from popmq_proxy.front.http2.stream_state import StreamState
 
-TICK_S: Final = 0.5
-"""How often the deadlines are looked at."""
 OVERDUE_MAX: Final = 64
 """Streams found in one tick, so that their end holds up nobody."""
 

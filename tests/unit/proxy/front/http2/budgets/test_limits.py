@@ -6,9 +6,9 @@ import pytest
 from harness.http2 import shared, turns
 from harness.http2_caller import OTHER_HOST, Streaming, greeted
 
+from popmq_common.process.floods import TICK_S
 from popmq_proxy.front.grpc_wire import framed
 from popmq_proxy.front.http2 import wire
-from popmq_proxy.front.http2.budgets.deadlines import TICK_S
 from popmq_proxy.front.http2.flow_control.outgoing import WAITING_BYTES
 from popmq_proxy.front.http2.shared import TASKS_BETWEEN_LOOKS, Shared
 from popmq_proxy.front.http2.wire import Error, Setting
