@@ -33,11 +33,11 @@ class Server:
 
     def rss_mib(self) -> float:
         """Resident memory of the process and all that it started, a front's process too."""
-        return sum(_kib(pid, "VmRSS") for pid in _family(self.process.pid)) / 1024
+        return sum(memory_kib(pid, "VmRSS") for pid in _family(self.process.pid)) / 1024
 
     def own_mib(self) -> float:
         """The same without the pages of files that it has mapped."""
-        return sum(_kib(pid, "RssAnon") for pid in _family(self.process.pid)) / 1024
+        return sum(memory_kib(pid, "RssAnon") for pid in _family(self.process.pid)) / 1024
 
     async def rpcs_now(self, method: str) -> int:
         """Handlers of the method that are running."""
@@ -121,7 +121,7 @@ def _family(pid: int) -> list[int]:
     return found
 
 
-def _kib(pid: int, what: str) -> int:
+def memory_kib(pid: int, what: str) -> int:
     try:
         status = Path(f"/proc/{pid}/status").read_text()
     except OSError:

@@ -27,6 +27,7 @@ from popmq_common.link.frames import LENGTH, encode_frame
 from popmq_common.process.clock import SystemClock
 from popmq_common.records import hosts
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients import broker_link
 from popmq_proxy.clients.brokers import LinkBrokers
 
 
@@ -174,6 +175,26 @@ async def test_what_a_pop_brings_in_the_moment_it_is_given_up_is_given_back() ->
             await task
         release = await asyncio.wait_for(released.get(), 5)
     assert list(release.handles) == ["h5"]
+
+
+async def test_a_pop_that_was_given_up_is_forgotten_after_a_while(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """A broker that has heard of it in time does not answer."""
+    monkeypatch.setattr(broker_link, "GIVEN_UP_S", 0.2)
+    monkeypatch.setattr(broker_link, "TICK_S", 0.05)
+
+    async def talk(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read()
+
+    async with talking(talk) as brokers:
+        with pytest.raises(DeadlinePassed):
+            await brokers.call("b", link.Call(pop=link.Pop(group="g", topic="t")), 10)
+        given_up = brokers._links["b"]._given_up
+        assert given_up
+        async with asyncio.timeout(5):
+            while given_up:  # noqa: ASYNC110 - it can only be looked at
+                await asyncio.sleep(0.02)
 
 
 async def test_only_pops_are_cancelled_at_the_broker() -> None:

@@ -19,9 +19,6 @@ all that hold up thousands of calls.
 
 import asyncio
 import json
-import os
-import subprocess
-import sys
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
@@ -32,6 +29,7 @@ from random import Random, randrange
 
 import pytest
 from front.h2_client import connect
+from front.hostile.attackers import started
 from front.hostile.attacks import ATTACKS, CALLS, FLOODS, PACED
 from front.hostile.pieces import LARGE_TOPIC
 from front.payloads import receive, send, stored
@@ -68,7 +66,6 @@ SETTLES_WITHIN_S = 60.0
 LOOKS_EVERY_S = 0.1
 SENDS_MIN = 20
 """Of the neighbour; fewer tell nothing."""
-TESTS = Path(__file__).parents[2]
 LARGE_COUNT = 400
 LARGE_BYTES = 256 * KiB
 UNREAD_MIB = 48
@@ -163,21 +160,11 @@ async def used_mib(server: Server) -> float:
     return server.rss_mib()
 
 
-def _start(module: str, *arguments: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [sys.executable, "-m", f"front.hostile.{module}", *arguments],
-        env={**os.environ, "PYTHONPATH": str(TESTS)},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-
-
 @asynccontextmanager
 async def neighbour(server: Server, *tls: str) -> AsyncIterator[list[float]]:
     """Sends all the time; when this is left the list has what it was charged with, in ms."""
     charged: list[float] = []
-    process = _start("neighbour", server.endpoint, str(server.process.pid), *tls)
+    process = started("neighbour", server.endpoint, str(server.process.pid), *tls)
     try:
         assert process.stdout is not None
         assert (await asyncio.to_thread(process.stdout.readline)).strip() == "ready"
@@ -225,7 +212,7 @@ async def _attacked(server: Server, name: str, *tls: str, figures: tuple[str, ..
     outcome = Outcome([], slowness())
     async with neighbour(server, *tls) as charged_ms:
         attack_s = ATTACK_S * outcome.slowness
-        attack = _start("attacks", name, server.endpoint, str(attack_s), *tls)
+        attack = started("attacks", name, server.endpoint, str(attack_s), *tls)
         while attack.poll() is None:
             outcome.most_mib = max(outcome.most_mib, server.own_mib())
             for figure in figures:

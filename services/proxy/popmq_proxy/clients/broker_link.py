@@ -196,6 +196,8 @@ class BrokerLink:
         now_s = self._loop.time()
         while self._given_up and next(iter(self._given_up.values()))[0] <= now_s:
             self._given_up.popitem(last=False)
+        if not self._given_up:
+            self._given_up.clear()
 
     def _leave(self, reason: str) -> None:
         """The broker takes no more calls here: it stops, or another replica is primary. Those under
