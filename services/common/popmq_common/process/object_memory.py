@@ -20,6 +20,9 @@ from typing import Final
 RAW, MEM, OBJ = range(3)
 SMALL: Final = (MEM, OBJ)
 """The domains whose memory is Python's own."""
+PYTHONS: Final = ((3, 11), (3, 14))
+"""From this on, and below that: tried with each. Before a later one is added: does its allocator
+still hand on what is not its own?"""
 USUAL: Final = ("", "default", "pymalloc")
 """Of the variable PYTHONMALLOC."""
 
@@ -70,6 +73,7 @@ class ObjectMemory:
 def _is_usual() -> bool:
     return (
         sys.implementation.name == "cpython"
+        and PYTHONS[0] <= sys.version_info[:2] < PYTHONS[1]
         and not sysconfig.get_config_var("Py_GIL_DISABLED")
         and not hasattr(sys, "gettotalrefcount")  # a debug build
         and not sys.flags.dev_mode
