@@ -6,7 +6,6 @@ With a secret, calls that change a registration must prove that their sender kno
 import asyncio
 import secrets
 import time
-from importlib.metadata import version
 from typing import Any, TypeVar
 
 import grpc
@@ -15,6 +14,7 @@ from google.protobuf.message import DecodeError
 from popmq_common.errors import NotAuthorized, TooManyRequests
 from popmq_common.link.link_secret import SecretClaim
 from popmq_common.process.clock import Clock
+from popmq_common.process.installed import version
 from popmq_common.process.logs import Log
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
@@ -47,7 +47,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._started_ms = clock.now_ms()
         self._instance = secrets.token_hex(8)
         self._changed = asyncio.Event()
-        self._version = version("popmq")
+        self._version = version()
         self._metrics = NameserverMetrics(table)
         self.registry = self._metrics.registry
 

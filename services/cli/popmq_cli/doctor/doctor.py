@@ -4,7 +4,6 @@ import asyncio
 import socket
 import sys
 from dataclasses import replace
-from importlib.metadata import version
 from typing import Any, Final
 
 import click
@@ -31,6 +30,7 @@ from popmq_cli.shell.connection import (
 )
 from popmq_cli.shell.output import EXIT_FAILED, colored, document, note
 from popmq_cli.shell.parameters import now_ms
+from popmq_common.process.installed import version
 from popmq_common.words import counted
 from popmq_internal.v1 import nameserver_pb2 as ns
 from popmq_internal.v1 import nameserver_pb2_grpc as ns_grpc
@@ -84,7 +84,7 @@ def doctor(topic: str, message_type: str | None, group: str, endpoint: str, as_j
             topic=topic,
             wanted_type=(message_type or "").upper(),
             group=group,
-            version=version("popmq"),
+            version=version(),
         )
         facts = asyncio.run(_find_out(facts, tls))
         wrong = findings(facts)

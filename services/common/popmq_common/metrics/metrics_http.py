@@ -12,12 +12,13 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable
 from concurrent.futures import Future
-from importlib.metadata import version
 from types import TracebackType
 from typing import Any, Final
 
 from prometheus_client import CollectorRegistry, Info, Metric, ProcessCollector, make_wsgi_app
 from prometheus_client.registry import Collector
+
+from popmq_common.process.installed import version
 
 CONNECTIONS_MAX: Final = 32
 REQUEST_BYTES_MAX: Final = 8_192
@@ -50,7 +51,7 @@ def add_process(registry: CollectorRegistry) -> None:
     """The figures of this process, and its version."""
     ProcessCollector(registry=registry)
     build = Info("popmq_build", "Which PopMQ this is", registry=registry)
-    build.info({"version": version("popmq")})
+    build.info({"version": version()})
 
 
 class MetricsServer:

@@ -1,12 +1,12 @@
 """/: what is wrong, what happens, and where it piles up."""
 
 import json
-from importlib.metadata import version
 from typing import Final
 
 from starlette.responses import Response
 
 from popmq_admin.v1 import admin_pb2 as admin
+from popmq_common.process.installed import version
 from popmq_console.asking.readings import inspected, look
 from popmq_console.reading.history import Point
 from popmq_console.reading.remarks import remarks
@@ -43,7 +43,7 @@ def _facts(visit: Visit, state: admin.InspectResponse) -> Facts:
         inspected=state,
         asked_ms=visit.asked_ms,
         answered_ms=visit.asked_ms,
-        version=version("popmq"),
+        version=version(),
     )
 
 

@@ -5,7 +5,6 @@ broker's start. Whoever asks twice knows the rates.
 """
 
 from collections import Counter
-from importlib.metadata import version
 from typing import Final
 
 from popmq_broker.config import Flush, PopBuffer
@@ -19,6 +18,7 @@ from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.long_polls import GroupTopic
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.engine.timers.timer import Timers
+from popmq_common.process.installed import version
 from popmq_common.process.process_use import cpu_ms, memory_bytes
 from popmq_common.records.names import RETRY_PREFIX, is_user_topic, retry_topic
 from popmq_internal.v1 import link_pb2 as link
@@ -48,7 +48,7 @@ class Figures:
         self._timers = timers
         self._proxies = Proxies()
         self._started_ms = runtime.clock.now_ms()
-        self._version = version("popmq")
+        self._version = version()
 
     async def proxy_here(self, request: link.ProxyFigures) -> link.Done:
         self._proxies.heard(request, self._runtime.clock.now_ms())

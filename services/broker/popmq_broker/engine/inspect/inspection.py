@@ -2,7 +2,6 @@
 
 import asyncio
 from collections import Counter
-from importlib.metadata import version
 from typing import Final
 
 from popmq_broker.core.catalog.tables import TopicConfig
@@ -16,6 +15,7 @@ from popmq_broker.engine.journal.lease_state import LeaseState
 from popmq_broker.engine.journal.long_polls import GroupTopic
 from popmq_broker.engine.journal.runtime import Runtime
 from popmq_broker.store.files.ownership import foreign_owner
+from popmq_common.process.installed import version
 from popmq_common.records.names import RETRY_PREFIX, retry_topic
 from popmq_internal.v1 import link_pb2 as link
 
@@ -53,7 +53,7 @@ class Inspection:
         disk, index = runtime.store.disk.disk, runtime.store.index
         return link.InspectReply(
             broker=config.name,
-            version=version("popmq"),
+            version=version(),
             now_ms=runtime.clock.now_ms(),
             started_ms=self._started_ms,
             data_dir=str(config.data_dir.absolute()),

@@ -7,11 +7,11 @@ asked collects what the brokers heard; the protocol's clients need none of it.
 import asyncio
 import os
 import socket
-from importlib.metadata import version
 from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import NotServed, PopMQError, Unavailable
+from popmq_common.process.installed import version
 from popmq_common.process.process_use import cpu_ms, memory_bytes
 from popmq_internal.v1 import link_pb2 as link
 from popmq_internal.v1 import nameserver_pb2 as ns
@@ -33,7 +33,7 @@ class ClusterHandler:
         self._upstream = upstream
         self._reporter = reporter
         self._metrics = metrics
-        self._version = version("popmq")
+        self._version = version()
         self._started_ms = upstream.clock.now_ms()
         self._reported = admin.ProxyFigures(now_ms=self._started_ms, cpu_ms=cpu_ms())
         """The last report; before the first one, the start."""

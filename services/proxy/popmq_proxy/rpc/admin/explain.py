@@ -1,11 +1,11 @@
 """popmq.admin.v1 Explain, Inspect and RebuildQueue: every broker is asked, and one answer made of
 it."""
 
-from importlib.metadata import version
 from typing import Final
 
 from popmq_admin.v1 import admin_pb2 as admin
 from popmq_common.errors import BadRequest, NoBroker, PopMQError, Unavailable
+from popmq_common.process.installed import version
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.core.explain.timeline import explained
 from popmq_proxy.rpc.admin.replicas import groups_of
@@ -42,9 +42,7 @@ class ExplainHandler:
         self, ctx: CallContext, request: admin.InspectRequest
     ) -> admin.InspectResponse:
         """How each broker is. A broker that does not answer is told, not raised."""
-        response = admin.InspectResponse(
-            version=version("popmq"), now_ms=self._upstream.clock.now_ms()
-        )
+        response = admin.InspectResponse(version=version(), now_ms=self._upstream.clock.now_ms())
         try:
             registered = await self._upstream.routes.expected()
         except Unavailable as down:
