@@ -14,6 +14,7 @@ processes on a machine whose noise is not theirs; campaigns and simulations have
 import argparse
 import json
 import os
+import resource
 import shutil
 import signal
 import subprocess
@@ -71,6 +72,8 @@ class Running:
     """The tests of a second try."""
     process: "subprocess.Popen[bytes]" = field(init=False)
     began: float = field(default_factory=time.monotonic)
+    cpu_s: float = 0
+    """Of the stage and of all its children that it waited for. Known once it ended."""
 
     def __post_init__(self) -> None:
         """In a process group of its own, so that all of it can be stopped."""
@@ -99,9 +102,22 @@ class Running:
             return None
         return Running(self.stage, self.output, self.cache, tuple(failed))
 
+    def poll(self) -> int | None:
+        """As Popen's, which does not tell the CPU time."""
+        if self.process.returncode is None:
+            pid, status, used = os.wait4(self.process.pid, os.WNOHANG)
+            if pid:
+                self.process.returncode = os.waitstatus_to_exitcode(status)
+                self.cpu_s = used.ru_utime + used.ru_stime
+        return self.process.returncode
+
     @property
     def took_s(self) -> float:
         return time.monotonic() - self.began
+
+    @property
+    def times(self) -> str:
+        return times(self.took_s, self.cpu_s)
 
     def signal(self, number: int) -> None:
         with suppress(ProcessLookupError):
@@ -155,7 +171,7 @@ class Run:
         if self.interrupted:
             raise KeyboardInterrupt
         for one in list(self._running):
-            if one.process.poll() is not None:
+            if one.poll() is not None:
                 self._running.remove(one)
                 self._end(one)
 
@@ -165,14 +181,14 @@ class Run:
         if code and (second := one.second_try()):
             self._running.append(second)
             self.took.append(
-                f"{one.took_s:5.0f} s  a second try for {len(second.flaky)} tests: {one.stage.run}"
+                f"{one.times}  a second try for {len(second.flaky)} tests: {one.stage.run}"
             )
             return
         if code:
             self.stop()
         failed = f"FAILED ({code}): " if code else ""
-        self.took.append(f"{one.took_s:5.0f} s  {failed}{one.stage.run}")
-        self.took.extend(f"         FLAKY: {name}" for name in one.flaky if not code)
+        self.took.append(f"{one.times}  {failed}{one.stage.run}")
+        self.took.extend(f"{'FLAKY:':>21} {name}" for name in one.flaky if not code)
         if one.output:
             say(f"=== {one.stage.run}")
             _copy(one.output)
@@ -184,10 +200,10 @@ class Run:
             end = time.monotonic() + wait_s
             for one in self._running:
                 one.signal(number)
-            while time.monotonic() < end and any(r.process.poll() is None for r in self._running):
+            while time.monotonic() < end and any(r.poll() is None for r in self._running):
                 time.sleep(LOOK_S)
         for one in self._running:
-            self.took.append(f"{one.took_s:5.0f} s  stopped: {one.stage.run}")
+            self.took.append(f"{one.times}  stopped: {one.stage.run}")
             if one.output:
                 one.output.close()
         self._running.clear()
@@ -198,6 +214,10 @@ def _copy(output: IO[bytes]) -> None:
         output.seek(0)
         shutil.copyfileobj(output, sys.stdout.buffer)
     sys.stdout.flush()
+
+
+def times(took_s: float, cpu_s: float) -> str:
+    return f"{took_s:5.0f} s {cpu_s:5.0f} s CPU"
 
 
 def say(line: str) -> None:
@@ -234,7 +254,9 @@ def main() -> int:
         except KeyboardInterrupt:
             run.stop()
             code = 130
-    say("\n".join([*run.took, f"{time.monotonic() - began:5.0f} s  in all"]))
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    in_all = times(time.monotonic() - began, used.ru_utime + used.ru_stime)
+    say("\n".join([*run.took, f"{in_all}  in all"]))
     return code
 
 

@@ -1,6 +1,7 @@
 """ARCHITECTURE.md is short, names what exists, and has every room."""
 
 import ast
+from functools import cache
 
 import pytest
 from tidy import the_map
@@ -15,6 +16,7 @@ def missing(text: str) -> list[str]:
     return [place for place in the_map.places(text) if not (ROOT / place).exists()]
 
 
+@cache
 def descriptions() -> dict[str, str]:
     return {
         str(path.relative_to(ROOT)): ast.get_docstring(ast.parse(source)) or ""
