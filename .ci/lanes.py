@@ -1,9 +1,12 @@
-"""Runs stages: those that need the machine alone, then the others in lanes side by side.
+"""Runs stages: the first ones, those that measure time one by one, the others in lanes side by side.
 
     python3 .ci/lanes.py .ci/stages.toml [--lanes 2] [--heartbeat 30]
 
-A stage alone prints as it goes. What a stage in a lane prints is kept until it ends and comes in
-one piece; now and then a line says what is running. The first stage that fails ends the run: its
+While a stage runs `alone`, one of those `behind` takes the CPU time that it leaves, with the lowest
+priority; `behind` belongs what computes and waits for no clock.
+
+The first ones print as they go. What another stage prints is kept until it ends and comes in one
+piece; now and then a line says what is running. The first stage that fails ends the run: its
 output is the last, what still runs is stopped, the exit code is 1. Ctrl-C stops all, with 130.
 
 A stage of pytest with `again` may have up to five tests that fail once: these alone run a second
@@ -22,7 +25,7 @@ import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,6 +38,8 @@ STOP_S = 20.0
 """How long a stage that is interrupted has to clean up, before it is killed."""
 FEW = 5
 """So many tests of a stage may fail once."""
+BEHIND = ("nice", "-n", "19")
+"""Linux gives it a sixtieth of what others get who want the CPU."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +75,7 @@ class Running:
     """Where its pytest keeps what failed."""
     flaky: tuple[str, ...] = ()
     """The tests of a second try."""
+    behind: bool = False
     process: "subprocess.Popen[bytes]" = field(init=False)
     began: float = field(default_factory=time.monotonic)
     cpu_s: float = 0
@@ -78,7 +84,7 @@ class Running:
     def __post_init__(self) -> None:
         """In a process group of its own, so that all of it can be stopped."""
         self.process = subprocess.Popen(
-            ["bash", "-c", self.stage.run],
+            [*(BEHIND if self.behind else ()), "bash", "-c", self.stage.run],
             stdin=subprocess.DEVNULL,
             stdout=self.output,
             stderr=subprocess.STDOUT if self.output else None,
@@ -100,7 +106,7 @@ class Running:
         failed = tests_that_failed(self.cache) if self.stage.again and not self.flaky else []
         if not 0 < len(failed) <= FEW:
             return None
-        return Running(self.stage, self.output, self.cache, tuple(failed))
+        return Running(self.stage, self.output, self.cache, tuple(failed), self.behind)
 
     def poll(self) -> int | None:
         """As Popen's, which does not tell the CPU time."""
@@ -137,35 +143,55 @@ class Run:
         self._heartbeat_s = heartbeat_s
         self._caches = caches
         self._begun = 0
+        self._beat_s = time.monotonic()
         self._running: list[Running] = []
 
-    def alone(self, stages: Iterable[Stage]) -> None:
+    def first(self, stages: Iterable[Stage]) -> None:
         for stage in stages:
             say(f"=== {stage.run}")
             self._begin(stage, None)
-            while self._running:
-                time.sleep(LOOK_S)
-                self._look()
+            self._until(0)
 
-    def beside(self, stages: Iterable[Stage], lanes: int) -> None:
-        waiting, beat = list(stages), time.monotonic()
-        while waiting or self._running:
-            while len(self._running) < lanes and (stage := self._next(waiting)):
-                waiting.remove(stage)
-                self._begin(stage, tempfile.TemporaryFile())  # noqa: SIM115
-            time.sleep(LOOK_S)
-            self._look()
-            if time.monotonic() - beat >= self._heartbeat_s and self._running:
-                beat = time.monotonic()
-                named = ", ".join(f"{one.stage.run} ({one.took_s:.0f} s)" for one in self._running)
-                say(f"... {named}; {len(waiting)} more")
+    def alone(self, stages: Iterable[Stage], behind: list[Stage]) -> None:
+        """Takes those that it begins from `behind`."""
+        for stage in stages:
+            self._begin(stage, _kept())
+            while any(one.stage is stage for one in self._running):
+                if not any(one.behind for one in self._running):
+                    self._begin_next(behind, behind=True)
+                self._pause()
 
-    def _begin(self, stage: Stage, output: IO[bytes] | None) -> None:
+    def beside(self, stages: Sequence[Stage], lanes: int) -> None:
+        waiting = list(stages)
+        while waiting:
+            self._until(lanes - 1)
+            if not self._begin_next(waiting):
+                self._pause()
+        self._until(0)
+
+    def _until(self, running_max: int) -> None:
+        while len(self._running) > running_max:
+            self._pause()
+
+    def _pause(self) -> None:
+        time.sleep(LOOK_S)
+        self._look()
+        if time.monotonic() - self._beat_s >= self._heartbeat_s and self._running:
+            self._beat_s = time.monotonic()
+            running = (f"{one.stage.run} ({one.took_s:.0f} s)" for one in self._running)
+            say(f"... {', '.join(running)}")
+
+    def _begin_next(self, waiting: list[Stage], behind: bool = False) -> bool:
+        stage = next_stage(waiting, [one.stage for one in self._running])
+        if stage is not None:
+            waiting.remove(stage)
+            self._begin(stage, _kept(), behind)
+        return stage is not None
+
+    def _begin(self, stage: Stage, output: IO[bytes] | None, behind: bool = False) -> None:
         self._begun += 1
-        self._running.append(Running(stage, output, self._caches / str(self._begun)))
-
-    def _next(self, waiting: list[Stage]) -> Stage | None:
-        return next_stage(waiting, [one.stage for one in self._running])
+        cache = self._caches / str(self._begun)
+        self._running.append(Running(stage, output, cache, behind=behind))
 
     def _look(self) -> None:
         if self.interrupted:
@@ -209,6 +235,10 @@ class Run:
         self._running.clear()
 
 
+def _kept() -> IO[bytes]:
+    return tempfile.TemporaryFile()
+
+
 def _copy(output: IO[bytes]) -> None:
     with output:
         output.seek(0)
@@ -242,12 +272,15 @@ def main() -> int:
     parser.add_argument("--heartbeat", type=float, default=30, help="seconds")
     given = parser.parse_args()
     plan = tomllib.loads(given.stages.read_text())
+    kinds = ("first", "alone", "behind", "beside")
+    stages = {kind: [Stage(**stage) for stage in plan.get(kind, [])] for kind in kinds}
     with tempfile.TemporaryDirectory() as caches:
         run, began = Run(given.heartbeat, Path(caches)), time.monotonic()
         heed_interrupts(run)
         try:
-            run.alone(Stage(**stage) for stage in plan.get("alone", []))
-            run.beside((Stage(**stage) for stage in plan.get("beside", [])), given.lanes)
+            run.first(stages["first"])
+            run.alone(stages["alone"], stages["behind"])
+            run.beside([*stages["beside"], *stages["behind"]], given.lanes)
             code = 0
         except Failed:
             code = 1

@@ -62,9 +62,16 @@ class Ledger:
 
 
 async def send(
-    endpoint: str, ledger: Ledger, number: int, stop: asyncio.Event, *, attempts: int = 1
+    endpoint: str,
+    ledger: Ledger,
+    number: int,
+    stop: asyncio.Event,
+    *,
+    attempts: int = 1,
+    pause_s: float = 0,
 ) -> None:
-    """One sender, until `stop`. More than one of the `attempts` may leave a message twice."""
+    """One sender, until `stop`, with a pause behind each send. More than one of the `attempts` may
+    leave a message twice."""
     ledger.tries = attempts
     async with Client(endpoint, send_attempts=attempts) as client:
         count = 0
@@ -75,6 +82,7 @@ async def send(
             try:
                 await client.send(TOPIC, body.encode())
                 ledger.sent_ok.add(body)
+                await asyncio.sleep(pause_s)
             except PopMQClientError as failed:  # unknown outcome: it may come, it need not
                 ledger.failures.append(repr(failed))
                 await asyncio.sleep(PAUSE_S)

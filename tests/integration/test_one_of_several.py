@@ -16,6 +16,8 @@ INVISIBLE_S = 1.0
 QUIET_S = 2.5
 ENV = {"POPMQ_PROXY_INVISIBLE_MS_MIN": "100"}
 SENDERS, RECEIVERS = 2, 2
+PAUSE_S = 0.01
+"""Between sends: some 200 messages a second cross every kill."""
 
 
 @asynccontextmanager
@@ -32,7 +34,8 @@ async def load(
     stop, done = asyncio.Event(), asyncio.Event()
     async with asyncio.TaskGroup() as tasks:
         for number in range(SENDERS):
-            tasks.create_task(send(endpoint, ledger, number, stop, attempts=attempts))
+            sends = send(endpoint, ledger, number, stop, attempts=attempts, pause_s=PAUSE_S)
+            tasks.create_task(sends)
         for _ in range(RECEIVERS):
             tasks.create_task(
                 receive(endpoint, ledger, rng, done, invisible_s=invisible_s, acked=acked)

@@ -74,7 +74,7 @@ def ran(stages: Path, heartbeat_s: float = 60) -> tuple[int, list[str]]:
 
 def stages_of(name: str) -> list[dict[str, Any]]:
     plan = tomllib.loads((ROOT / ".ci" / f"{name}.toml").read_text())
-    return [*plan["alone"], *plan["beside"]]
+    return [stage for kind in ("first", "alone", "behind", "beside") for stage in plan.get(kind, [])]
 
 
 def test_ci_drops_no_check() -> None:
@@ -98,6 +98,21 @@ def test_those_alone_come_first_and_the_longest_before_the_others(folder: Path) 
     times = [line.split("CPU  ")[1] for line in lines[-5:]]
     assert set(times[:2]) == {"echo one", "echo two"}
     assert times[-1] == "in all"
+
+
+def test_one_behind_runs_with_the_lowest_priority_while_another_is_alone(folder: Path) -> None:
+    """The one alone waits for it; a second one waits until the first has ended."""
+    plan = folder / "stages.toml"
+    stages = {
+        "first": ["[ ! -e nice ]"],
+        "alone": ["until [ -e nice-2 ]; do sleep 0.05; done; nice > alone"],
+        "behind": ["nice > nice-1; sleep 0.3; mv nice-1 nice", "mv nice nice-2"],
+    }
+    lines = [f"[[{kind}]]\nrun = '{run}'\n" for kind, runs in stages.items() for run in runs]
+    plan.write_text("".join(lines))
+    assert ran(plan)[0] == 0
+    assert (folder / "nice-2").read_text() == "19\n"
+    assert (folder / "alone").read_text() == "0\n"
 
 
 def test_two_run_at_a_time_and_what_they_print_stays_together(folder: Path) -> None:
@@ -211,7 +226,8 @@ def test_only_some_stages_have_a_second_try(folder: Path) -> None:
     stages = [*stages_of("stages"), *stages_of("nightly")]
     again = {stage["run"] for stage in stages if stage.get("again")}
     waiting = {"make it", "make hostile", "make compat", "make compat-python"}
-    assert again == {"make test", "make compiled", *waiting}
+    thorough = {"make test PROFILE=thorough WORKERS=1", "make compiled PROFILE=thorough"}
+    assert again == {"make test", "make compiled OPTIMIZE=0", *thorough, *waiting}
 
 
 def _when_written(path: Path) -> str:
