@@ -1,4 +1,4 @@
-"""Runs stages: the first ones, those that measure time one by one, the others in lanes side by side.
+"""Runs stages: the first, then those that measure time one by one, then the others side by side.
 
     python3 .ci/lanes.py .ci/stages.toml [--lanes 2] [--heartbeat 30]
 

@@ -74,7 +74,9 @@ def ran(stages: Path, heartbeat_s: float = 60) -> tuple[int, list[str]]:
 
 def stages_of(name: str) -> list[dict[str, Any]]:
     plan = tomllib.loads((ROOT / ".ci" / f"{name}.toml").read_text())
-    return [stage for kind in ("first", "alone", "behind", "beside") for stage in plan.get(kind, [])]
+    return [
+        stage for kind in ("first", "alone", "behind", "beside") for stage in plan.get(kind, [])
+    ]
 
 
 def test_ci_drops_no_check() -> None:

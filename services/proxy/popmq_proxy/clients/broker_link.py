@@ -18,6 +18,7 @@ from popmq_common.link.sends import SendCall, SendDone
 from popmq_common.link.wire import error_of
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.deadlines import Deadlines
+from popmq_proxy.core.messages.popped import handles_of
 from popmq_proxy.core.routing.broker_health import TICK_S, BrokerHealth, Look
 from popmq_proxy.core.routing.gathering import Gathering
 
@@ -163,7 +164,7 @@ class BrokerLink:
     def _give_back(self, pop: link.Pop | None, reply: link.Reply) -> None:
         if pop is None:
             return
-        handles = [message.handle for message in reply.pop.messages]
+        handles = handles_of([reply.pop]).each()
         if handles:
             release = link.Release(group=pop.group, topic=pop.topic, handles=handles)
             self._try_put(link.Call(id=next(self._ids), release=release))

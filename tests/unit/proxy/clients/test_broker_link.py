@@ -10,8 +10,11 @@ from popmq_common.errors import BrokerDown, BrokerUnreachable, DeadlinePassed, N
 from popmq_common.link.frames import encode_frame
 from popmq_common.link.sends import SendCall
 from popmq_common.link.wire import failure_of
+from popmq_common.records.receipt import Receipt, encode, of_run
 from popmq_internal.v1 import link_pb2 as link
 from popmq_proxy.clients.broker_link import BrokerLink, Outcome
+
+RUN = encode(Receipt(1, 2, 3, 0, 0, "b", 0, 7, 100, 1), "g", "t")
 
 
 class Frames:
@@ -27,7 +30,10 @@ class Frames:
 
     def reply(self, call: link.Call) -> None:
         reply = link.Reply(id=call.id)
-        reply.pop.messages.add(handle="h")
+        if call.pop.by_runs:
+            reply.pop.runs.add(handle=RUN, queue_offsets=[7, 8])
+        else:
+            reply.pop.messages.add(handle="h")
         self.connection.data_received(encode_frame(link.Frame(replies=[reply])))
 
     async def close(self, broker: BrokerLink) -> None:
@@ -39,10 +45,12 @@ class Frames:
         return [handle for call in self.calls for handle in call.release.handles]
 
 
-async def asking(frames: Frames, timeout_ms: int) -> tuple[BrokerLink, "asyncio.Task[link.Reply]"]:
+async def asking(
+    frames: Frames, timeout_ms: int, *, by_runs: bool = False
+) -> tuple[BrokerLink, "asyncio.Task[link.Reply]"]:
     """A pop that has left."""
     broker = BrokerLink("b", frames.connection)
-    call = link.Call(pop=link.Pop(group="g", topic="t"))
+    call = link.Call(pop=link.Pop(group="g", topic="t", by_runs=by_runs))
     task = asyncio.create_task(broker.call(call, timeout_ms))
     for _ in range(2):
         await asyncio.sleep(0)
@@ -50,11 +58,12 @@ async def asking(frames: Frames, timeout_ms: int) -> tuple[BrokerLink, "asyncio.
     return broker, task
 
 
+@pytest.mark.parametrize("by_runs", [False, True], ids=["single", "by runs"])
 @pytest.mark.parametrize("comes", ["before", "in between", "after"])
-async def test_a_reply_that_comes_when_the_caller_goes(comes: str) -> None:
+async def test_a_reply_that_comes_when_the_caller_goes(comes: str, by_runs: bool) -> None:
     """In between: it is cancelled, and has not run since."""
     frames = Frames()
-    broker, task = await asking(frames, 60_000)
+    broker, task = await asking(frames, 60_000, by_runs=by_runs)
     (pop,) = frames.calls
     if comes == "before":
         frames.reply(pop)
@@ -65,7 +74,8 @@ async def test_a_reply_that_comes_when_the_caller_goes(comes: str) -> None:
         await task
     if comes == "after":
         frames.reply(pop)
-    assert await frames.given_back() == ["h"]
+    given_back = [of_run(RUN, offset) for offset in (7, 8)] if by_runs else ["h"]
+    assert await frames.given_back() == given_back
     await frames.close(broker)
 
 
