@@ -379,7 +379,7 @@ COMPILED = .venv-compiled$(if $(OPTIMIZE),-O$(OPTIMIZE))
 	touch $@
 
 .PHONY: compiled build-compiled
-build-compiled: $(COMPILED)/.ready
+build-compiled: $(COMPILED)/.ready #: the environment of make compiled
 
 compiled: build-compiled #: hot modules as C extensions, in .venv-compiled, and their tests (OPTIMIZE=0: built sooner)
 	$(COMPILED)/bin/python -c 'import popmq_common.link.protowire as it; assert it.__file__.endswith(".so"), it'

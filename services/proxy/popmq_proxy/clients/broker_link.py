@@ -3,6 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from itertools import count
 
 from popmq_common.errors import (
@@ -24,7 +25,7 @@ from popmq_proxy.core.routing.gathering import Gathering
 
 GIVEN_UP_MAX = 4_096  # pops given up whose reply may still be on its way
 GIVEN_UP_S = 20.0  # by then it has arrived, or the broker had heard of it before
-ANSWERS_S = 0.5  # that calls under way have to be answered where the broker was before
+ANSWERS_S = 0.5  # that a broker has to answer what is under way, before its link is closed
 
 
 Outcome = link.Reply | SendDone | PopMQError
@@ -269,8 +270,22 @@ class BrokerLink:
         return self._frames.ended
 
     async def close(self) -> None:
-        self._give_up_all("the proxy is stopping")
+        """What comes for polls that ended a moment ago is given back before."""
+        if self._given_up and not self.broken:
+            await self._hear_all()
+        self._break("the proxy is stopping")
+        await asyncio.wait([self._frames.ended], timeout=ANSWERS_S)
+        self._frames.abort()
         await asyncio.wait([self._frames.ended])
+
+    async def _hear_all(self) -> None:
+        """The broker answers in order: what it gave before it heard that polls were given up is
+        here before the answer to this."""
+        with suppress(PopMQError):
+            await self.call(link.Call(ping=link.Ping()), int(ANSWERS_S * 1000))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ANSWERS_S):
+                await self._frames.flush()
 
 
 def pass_deadline(waiter: "asyncio.Future[link.Reply]", broker: str, timeout_ms: int) -> None:

@@ -12,6 +12,7 @@ from popmq_common.link.sends import SendCall
 from popmq_common.link.wire import failure_of
 from popmq_common.records.receipt import Receipt, encode, of_run
 from popmq_internal.v1 import link_pb2 as link
+from popmq_proxy.clients import broker_link
 from popmq_proxy.clients.broker_link import BrokerLink, Outcome
 
 RUN = encode(Receipt(1, 2, 3, 0, 0, "b", 0, 7, 100, 1), "g", "t")
@@ -35,6 +36,13 @@ class Frames:
         else:
             reply.pop.messages.add(handle="h")
         self.connection.data_received(encode_frame(link.Frame(replies=[reply])))
+
+    def answer(self, call: link.Call) -> None:
+        self.connection.data_received(encode_frame(link.Frame(replies=[link.Reply(id=call.id)])))
+
+    @property
+    def closed(self) -> bool:
+        return self._wire.closed
 
     async def close(self, broker: BrokerLink) -> None:
         self.connection.connection_lost(None)
@@ -77,6 +85,41 @@ async def test_a_reply_that_comes_when_the_caller_goes(comes: str, by_runs: bool
     given_back = [of_run(RUN, offset) for offset in (7, 8)] if by_runs else ["h"]
     assert await frames.given_back() == given_back
     await frames.close(broker)
+
+
+async def test_what_comes_for_ended_polls_is_given_back_before_the_link_is_closed() -> None:
+    """A proxy stops: its polls end, and the broker has answered one of them before it hears so."""
+    frames = Frames()
+    broker, task = await asking(frames, 60_000)
+    (pop,) = frames.calls
+    task.cancel()
+    await asyncio.wait([task])
+    closing = asyncio.create_task(broker.close())
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert [call.WhichOneof("body") for call in frames.calls] == ["pop", "cancel", "ping"]
+    assert not frames.closed
+    frames.reply(pop)
+    frames.answer(frames.calls[-1])
+    for _ in range(3):
+        await asyncio.sleep(0)
+    assert await frames.given_back() == ["h"]
+    assert frames.closed
+    frames.connection.connection_lost(None)
+    await closing
+
+
+async def test_a_silent_broker_holds_up_no_stop(monkeypatch: pytest.MonkeyPatch) -> None:
+    if broker_link.__file__.endswith(".py"):  # no stand-in for a constant that is compiled
+        monkeypatch.setattr(broker_link, "ANSWERS_S", 0.01)
+    frames = Frames()
+    broker, task = await asking(frames, 60_000)
+    task.cancel()
+    closing = asyncio.create_task(broker.close())
+    while not frames.closed:  # noqa: ASYNC110 - nothing tells of it
+        await asyncio.sleep(0.01)
+    frames.connection.connection_lost(None)
+    await closing
 
 
 @pytest.mark.parametrize("turns", range(4))
