@@ -157,14 +157,17 @@ campaign: ## run one of them, with its variables: make campaign NAME=sim SEED=7
 	$(if $(filter $(NAME),$(CAMPAIGNS)),,$(error NAME=$(NAME) is none of make campaigns))
 	@$(MAKE) --no-print-directory $(NAME)
 
-compat: setup ## the official Node, Go, Java and Rust clients; each says what must be installed
-	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
+.PHONY: build-clients
+build-clients: #: what make compat compiles: the drivers of the official Go and Rust clients
 	@command -v go >/dev/null || { echo 'make compat: install Go 1.25 or newer (https://go.dev/dl)'; exit 1; }
-	@command -v javac >/dev/null || { echo 'make compat: install Java 17 (apt-get install openjdk-17-jdk-headless)'; exit 1; }
-	@command -v mvn >/dev/null || { echo 'make compat: install Maven (apt-get install maven)'; exit 1; }
 	@command -v cargo >/dev/null || { echo 'make compat: install Rust (https://rustup.rs)'; exit 1; }
 	cd tests/compat/golang && go build -o /dev/null .
 	cd tests/compat/rust && cargo build --locked --quiet
+
+compat: setup build-clients ## the official Node, Go, Java and Rust clients; each says what must be installed
+	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
+	@command -v javac >/dev/null || { echo 'make compat: install Java 17 (apt-get install openjdk-17-jdk-headless)'; exit 1; }
+	@command -v mvn >/dev/null || { echo 'make compat: install Maven (apt-get install maven)'; exit 1; }
 	$(BIN)/pytest -q -n 6 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang tests/compat/rust
 
 E2E_FROM = https://github.com/apache/rocketmq-e2e
