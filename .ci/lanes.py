@@ -32,6 +32,7 @@ from pathlib import Path
 from typing import IO, Any
 
 LOOK_S = 0.1
+"""Between two looks at the processes that run: any may end, and an interrupt may come."""
 ONE_BY_ONE = {"WORKERS": "1"}
 """For make: tests that disturbed each other do not in their second try."""
 STOP_S = 20.0
