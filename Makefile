@@ -1,5 +1,7 @@
 # Every command a contributor needs: `make help`, and `make campaigns` for the long ones.
 SHELL := /bin/bash
+# Tests and CI start Python some thousand times: each start would compile all that it imports.
+unexport PYTHONDONTWRITEBYTECODE
 PYTHON ?= python3
 BIN := .venv/bin
 SOURCES := services sdk pipelines .ci/lanes.py bench/compare bench/scaling deploy/monitoring deploy/requirements proto/generate.py docs/generate_configuration.py docs/generate_metrics.py docs/generate_pop.py docs/generate_errors.py docs/generate_cli.py docs/site_pages.py docs/site_languages.py docs/translations.py
