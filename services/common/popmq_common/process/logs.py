@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from threading import Lock
-from typing import Final, TextIO
+from typing import Any, Final, TextIO
 
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
@@ -102,6 +102,16 @@ class Limited:
 
 def _now_s() -> float:
     return time.monotonic()
+
+
+def log_unhandled() -> None:
+    """Errors in the running loop that nobody handles are lines of this log, like all others."""
+    asyncio.get_running_loop().set_exception_handler(_unhandled)
+
+
+def _unhandled(_: asyncio.AbstractEventLoop, found: dict[str, Any]) -> None:
+    log = structlog.get_logger()
+    log.error("error.unhandled", reason=found["message"], exc_info=found.get("exception"))
 
 
 def get(service: str) -> Log:

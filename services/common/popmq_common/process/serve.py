@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager
 
 import uvloop
 
+from popmq_common.process.logs import log_unhandled
 from popmq_common.process.memory import keep_little
 
 
@@ -41,6 +42,7 @@ async def _serve(
     start: Callable[[], AbstractAsyncContextManager[object]],
     ready: Callable[[object], Awaitable[None] | None] | None,
 ) -> None:
+    log_unhandled()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
 

@@ -124,6 +124,7 @@ def run_worker(run: Callable[[Any, Worker], Awaitable[None]]) -> int:
 
 
 async def _run(task: WorkerTask, run: Callable[[Any, Worker], Awaitable[None]]) -> int:
+    logs.log_unhandled()
     control = await Channel.over(socket.socket(fileno=task.control_fd))
     handed = HandedOver(socket.socket(fileno=task.connections_fd))
     try:

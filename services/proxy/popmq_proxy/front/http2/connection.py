@@ -95,7 +95,7 @@ class Http2Connection(asyncio.Protocol):
         self.transport = cast(asyncio.Transport, transport)
         self.transport.set_write_buffer_limits(high=WRITE_BUFFER_BYTES)
         limits = self._limits
-        member = self._member = Member(self._shared, self._address, self._work)
+        member = self._member = Member(self._shared, self._address, self._work, self.abort)
         self._worker = member.worker
         outgoing = self.outgoing = Outgoing(self.transport, self._shared, member, self._wait)
         user = user_of(self.transport.get_extra_info("peercert"))
@@ -150,7 +150,7 @@ class Http2Connection(asyncio.Protocol):
         """Let go of what knows this object, so that its memory is free at once, and not when the
         collector looks for garbage."""
         self._handlers.clear()
-        self._worker.work = _nothing
+        self._worker.part()
         self.outgoing.part()
         self.streams.part()
         self.pings.part()
@@ -393,7 +393,3 @@ class Http2Connection(asyncio.Protocol):
     def _put(self, data: bytes) -> None:
         if not self._closing:
             self.outgoing.put(data)
-
-
-def _nothing() -> None:
-    return

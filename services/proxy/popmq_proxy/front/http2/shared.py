@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-from collections.abc import Callable
 from ipaddress import IPv6Address, ip_address
 from typing import Final
 
@@ -12,7 +11,7 @@ from popmq_proxy.front.client_budgets import Account, Accounts, ClientBudget, Cl
 from popmq_proxy.front.http2.budgets.deadlines import Arrivals, Stalls
 from popmq_proxy.front.http2.budgets.idle import AddressFrames, IdleFrames
 from popmq_proxy.front.http2.budgets.limits import Http2Limits
-from popmq_proxy.front.http2.budgets.scheduler import ConnectionWorker, Scheduler, Use
+from popmq_proxy.front.http2.budgets.scheduler import ConnectionWorker, Scheduler, Use, Work
 from popmq_proxy.front.http2.budgets.unsent import Backlogs
 from popmq_proxy.front.http2.wire import Error
 
@@ -68,7 +67,10 @@ class Shared:
         self.backlogs.look()
         self.memory.pass_tick(*self._in_use())
         for stream in (*self.arrivals.overdue(self.tick), *self.stalls.overdue(self.tick)):
-            stream.give_up(Error.CANCEL)
+            try:
+                stream.give_up(Error.CANCEL)
+            except Exception as bug:  # the others' time is over too
+                stream.fail(bug)
 
     def _in_use(self) -> tuple[int, int]:
         """(now, at most since this was asked last): calls, requests and connections, and for held
@@ -109,9 +111,9 @@ class Shared:
 class Member:
     """One connection among the others."""
 
-    def __init__(self, shared: Shared, address: Address, work: Callable[[], None]) -> None:
+    def __init__(self, shared: Shared, address: Address, work: Work, abort: Work) -> None:
         limits = shared.limits
-        self.worker = ConnectionWorker(work, address.use)
+        self.worker = ConnectionWorker(work, abort, address.use)
         self.idle = IdleFrames(
             address.frames, limits.idle_frames_max, limits.address_idle_frames_max
         )

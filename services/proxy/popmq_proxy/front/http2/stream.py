@@ -218,6 +218,9 @@ class Stream(StreamState):
         """Its client has had its time."""
         self._streams.reset(self, code)
 
+    def fail(self, bug: Exception) -> None:
+        self._streams.worker.fail(bug)
+
     def drained(self) -> None:
         """What waited has left."""
         if self._ends:

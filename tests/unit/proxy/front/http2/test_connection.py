@@ -137,7 +137,7 @@ async def test_polls_of_a_client_that_has_hung_up_do_not_begin(hung_up: bool, be
     await serving.give(wire.PREFACE + wire.settings({}))
     if hung_up:
         serving.transport.extra["socket"] = HungUp()
-    serving.among.scheduler.charge(ConnectionWorker(print, Use()), 0.0, TURN_S)
+    serving.among.scheduler.charge(ConnectionWorker(print, print, Use()), 0.0, TURN_S)
     calls = [serving.request(1 + 4 * i, b"poll", "/s/poll") for i in range(40)]
     calls += [serving.request(203 + 4 * i, b"send") for i in range(40)]
     await serving.give(b"".join(calls))

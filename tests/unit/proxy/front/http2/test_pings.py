@@ -63,7 +63,7 @@ class Rig:
     def __init__(self, loop: Loop) -> None:
         self.loop, self.transport, self.gave_up = loop, Transport(), 0
         among = shared()
-        member = Member(among, Address(Account()), lambda: None)
+        member = Member(among, Address(Account()), print, print)
         self.outgoing = Outgoing(self.transport, among, member, lambda: None)
         self.pings = Pings(self.outgoing, self._give_up, every_s=60, answer_s=20)
 

@@ -27,6 +27,8 @@ RECENT_S: Final = 2.0
 SHORT_S: Final = 0.1
 LEFT_MAX: Final = 256
 
+Work = Callable[[], None]
+
 
 class Use:
     """Time that somebody had, of the second that began at `since_s`."""
@@ -46,17 +48,28 @@ class Use:
 class ConnectionWorker:
     """Somebody who may have more to do than fits into a turn."""
 
-    __slots__ = ("address_use", "number", "owed_s", "use", "work")
+    __slots__ = ("abort", "address_use", "number", "owed_s", "use", "work")
 
-    def __init__(self, work: Callable[[], None], address_use: Use) -> None:
+    def __init__(self, work: Work, abort: Work, address_use: Use) -> None:
         """`work` does some of it, for `SLICE_S` at most, and waits again if that was not all."""
         self.work = work
+        self.abort = abort
         self.use = Use()
         self.address_use = address_use
         self.owed_s = 0.0
         """What was begun in this slice and will take its time later in the turn."""
         self.number = 0
         """By which it waits; 0: it does not."""
+
+    def fail(self, bug: Exception) -> None:
+        """Nothing of it can be relied on any more; the others go on."""
+        found = {"message": "a connection has failed", "exception": bug}
+        asyncio.get_running_loop().call_exception_handler(found)
+        self.abort()
+
+    def part(self) -> None:
+        """Let go of whose work it does."""
+        self.work = self.abort = _nothing
 
 
 class Scheduler:
@@ -139,10 +152,17 @@ class Scheduler:
     def _run(self, worker: ConnectionWorker) -> None:
         worker.number = 0
         self._waiting_count -= 1
-        worker.work()
+        try:
+            worker.work()
+        except Exception as bug:  # or all that wait would wait for ever
+            worker.fail(bug)
 
     def _forget_left(self) -> None:
         """Who was called by one order is left in the other one."""
         self._by_use = [entry for entry in self._by_use if entry[3].number == entry[2]]
         heapify(self._by_use)
         self._by_time = deque(entry for entry in self._by_time if entry[1].number == entry[0])
+
+
+def _nothing() -> None:
+    return

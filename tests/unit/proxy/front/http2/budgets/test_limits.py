@@ -1,5 +1,6 @@
 """What one client may take of the front, and what becomes of one that takes more."""
 
+import asyncio
 import gc
 
 import pytest
@@ -52,6 +53,21 @@ async def test_a_request_that_never_becomes_whole_is_given_up() -> None:
     assert caller.frames(1) == [(wire.RST_STREAM, 0, wire.NUMBER.pack(Error.CANCEL))]
     assert list(caller.connection.streams.open) == [3], "a call under way may take its time"
     assert among.arrivals.budget.taken == 0
+
+
+async def test_a_request_that_cannot_be_given_up_ends_its_connection_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    among = shared(arrival_s=10.0)
+    broken, other = await greeted(among), await greeted(among, OTHER_HOST)
+    await broken.give(broken.head(1))
+    await other.give(other.head(1))
+    monkeypatch.setattr(broken.connection.streams, "reset", None)
+    pass_time(among, 10.0)
+    assert broken.transport.aborted
+    assert not other.connection.streams.open
+    assert not other.transport.closed
 
 
 async def test_half_open_requests_leave_room_for_others() -> None:

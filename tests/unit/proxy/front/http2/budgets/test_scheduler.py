@@ -30,6 +30,7 @@ class Rig:
         self.clock = clock
         self.turns = Scheduler(asyncio.get_running_loop())
         self.done: list[str] = []
+        self.aborted: list[str] = []
 
     def worker(self, name: str, slices: int, address: Use | None = None) -> ConnectionWorker:
         """It has work for so many slices."""
@@ -44,7 +45,7 @@ class Rig:
             if left:
                 self.turns.wait(made)
 
-        made = ConnectionWorker(work, address or Use())
+        made = ConnectionWorker(work, lambda: self.aborted.append(name), address or Use())
         return made
 
     async def turn(self) -> list[str]:
@@ -119,3 +120,23 @@ async def test_who_waits_is_called_once_and_leaves_nothing_behind(rig: Rig) -> N
     assert sorted(rig.done) == sorted(names)
     left: list[Callable[[], int]] = [rig.turns._by_use.__len__, rig.turns._by_time.__len__]
     assert sum(one() for one in left) <= turns.LEFT_MAX
+
+
+async def test_a_connection_that_fails_is_ended_and_the_others_go_on(rig: Rig) -> None:
+    found: list[str] = []
+    asyncio.get_running_loop().set_exception_handler(
+        lambda _, what: found.append(f"{what['message']}: {what['exception']}")
+    )
+
+    def work() -> None:
+        raise ValueError("a bug")
+
+    broken = ConnectionWorker(work, lambda: rig.aborted.append("broken"), Use())
+    rig.turns.wait(rig.worker("before", 2))
+    rig.turns.wait(broken)
+    rig.turns.wait(rig.worker("behind", 2))
+    for _ in range(10):
+        await rig.turn()
+    assert sorted(rig.done) == ["before", "before", "behind", "behind"]
+    assert rig.aborted == ["broken"]
+    assert found == ["a connection has failed: a bug"]

@@ -29,7 +29,7 @@ class Rig:
         self.shared = shared(**bounds)
         self._streams = Client(never_called, self.shared).connection.streams
         self.transport = Writes()
-        member = Member(self.shared, Address(Account()), lambda: None)
+        member = Member(self.shared, Address(Account()), print, print)
         self.turns = 0
         self.outgoing = Outgoing(self.transport, self.shared, member, self._want_turn)
 
