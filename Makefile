@@ -383,10 +383,8 @@ COMPILED = .venv-compiled$(if $(OPTIMIZE),-O$(OPTIMIZE))
 	POPMQ_COMPILE=1 MYPYC_OPT_LEVEL=$(if $(findstring -O,$(@D)),$(OPTIMIZE),3) $(@D)/bin/pip install --quiet '.[server,console,sql,redis]' --group dev
 	touch $@
 
-.PHONY: compiled build-compiled
-build-compiled: $(COMPILED)/.ready #: the environment of make compiled
-
-compiled: build-compiled #: hot modules as C extensions, in .venv-compiled, and their tests (OPTIMIZE=0: built sooner)
+.PHONY: compiled
+compiled: $(COMPILED)/.ready #: hot modules as C extensions, in .venv-compiled, and their tests (OPTIMIZE=0: built sooner)
 	$(COMPILED)/bin/python -c 'import popmq_common.link.protowire as it; assert it.__file__.endswith(".so"), it'
 	$(COMPILED)/bin/pytest -q -n 2 --hypothesis-profile $(or $(PROFILE),fast) tests/unit/broker tests/unit/common tests/unit/proxy tests/unit/bench tests/property tests/scenarios
 

@@ -3,7 +3,8 @@
     python3 .ci/lanes.py .ci/stages.toml [--lanes 2] [--heartbeat 30]
 
 While a stage runs `alone`, one of those `behind` takes the CPU time that it leaves, with the lowest
-priority; `behind` belongs what computes and waits for no clock.
+priority; `behind` belongs what computes and waits for no clock. Those `at_once` begin behind the
+first ones: they need nothing that these make.
 
 The first ones print as they go. What another stage prints is kept until it ends and comes in one
 piece; now and then a line says what is running. The first stage that fails ends the run: its
@@ -53,6 +54,7 @@ class Stage:
     """What it shares with others: one of them runs at a time."""
     again: bool = False
     """Its tests that fail run a second time, if they are few."""
+    at_once: bool = False
 
 
 def next_stage(waiting: Iterable[Stage], running: Iterable[Stage]) -> Stage | None:
@@ -147,20 +149,22 @@ class Run:
         self._beat_s = time.monotonic()
         self._running: list[Running] = []
 
-    def first(self, stages: Iterable[Stage]) -> None:
+    def first(self, stages: Iterable[Stage], behind: list[Stage]) -> None:
         for stage in stages:
             say(f"=== {stage.run}")
-            self._begin(stage, None)
-            self._until(0)
+            self._before(stage, None, behind)
 
     def alone(self, stages: Iterable[Stage], behind: list[Stage]) -> None:
-        """Takes those that it begins from `behind`."""
         for stage in stages:
-            self._begin(stage, _kept())
-            while any(one.stage is stage for one in self._running):
-                if not any(one.behind for one in self._running):
-                    self._begin_next(behind, behind=True)
-                self._pause()
+            self._before(stage, _kept(), behind)
+
+    def _before(self, stage: Stage, output: IO[bytes] | None, behind: list[Stage]) -> None:
+        """Takes those that it begins from `behind`."""
+        self._begin(stage, output)
+        while any(one.stage is stage for one in self._running):
+            if not any(one.behind for one in self._running):
+                self._begin_next(behind, behind=True)
+            self._pause()
 
     def beside(self, stages: Sequence[Stage], lanes: int) -> None:
         waiting = list(stages)
@@ -279,9 +283,11 @@ def main() -> int:
         run, began = Run(given.heartbeat, Path(caches)), time.monotonic()
         heed_interrupts(run)
         try:
-            run.first(stages["first"])
-            run.alone(stages["alone"], stages["behind"])
-            run.beside([*stages["beside"], *stages["behind"]], given.lanes)
+            at_once = [one for one in stages["behind"] if one.at_once]
+            run.first(stages["first"], at_once)
+            behind = [*at_once, *(one for one in stages["behind"] if not one.at_once)]
+            run.alone(stages["alone"], behind)
+            run.beside([*stages["beside"], *behind], given.lanes)
             code = 0
         except Failed:
             code = 1

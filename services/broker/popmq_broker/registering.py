@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.register import Announcer, Registrar
 from popmq_broker.engine.catalog.topics import Announced
+from popmq_common.process.fatal import exit_on_error
 from popmq_internal.v1 import nameserver_pb2 as ns
 
 
@@ -40,6 +42,8 @@ async def registered(
 
     broker.topics.announce = announce
     tasks = [asyncio.create_task(registrar.run()) for registrar in registrars]
+    for task in tasks:
+        task.add_done_callback(partial(exit_on_error, state.runtime.log, "registrar.failed"))
     try:
         yield
     finally:

@@ -13,6 +13,7 @@ from popmq_common.link import link_secret
 from popmq_common.metrics.metrics_http import MetricsServer
 from popmq_common.process import logs
 from popmq_common.process.clock import Clock
+from popmq_common.process.fatal import running
 from popmq_common.tls.files import TlsFiles
 from popmq_common.tls.grpc_tls import bind
 from popmq_common.tls.service_ends import listening_context
@@ -57,13 +58,14 @@ async def nameserver(config: NameserverConfig, clock: Clock) -> AsyncIterator[Na
     port = bind(server, f"{config.host}:{config.port}", tls_files(config), log)
     await server.start()
     await health.set("", health_pb2.HealthCheckResponse.SERVING)
-    expiring = asyncio.create_task(_expire(rpc))
     try:
-        async with MetricsServer(rpc.registry, config.host, config.metrics_port, tls=metrics_tls):
+        async with (
+            running(_expire(rpc), log, "nameserver.failed"),
+            MetricsServer(rpc.registry, config.host, config.metrics_port, tls=metrics_tls),
+        ):
             log.info("nameserver.started", port=port)
             yield Nameserver(port, table)
     finally:
-        expiring.cancel()
         await server.stop(GRACE_S)
         log.info("nameserver.stopped")
 

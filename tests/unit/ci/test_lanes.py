@@ -117,6 +117,16 @@ def test_one_behind_runs_with_the_lowest_priority_while_another_is_alone(folder:
     assert (folder / "alone").read_text() == "0\n"
 
 
+def test_behind_the_first_runs_only_what_needs_nothing_of_them(folder: Path) -> None:
+    (folder / "stages.toml").write_text(
+        "[[first]]\nrun = 'until [ -e early ]; do sleep 0.05; done; [ ! -e late ]'\n"
+        "[[alone]]\nrun = 'until [ -e late ]; do sleep 0.05; done'\n"
+        "[[behind]]\nrun = 'touch late'\nseconds = 9\n"
+        "[[behind]]\nrun = 'touch early'\nseconds = 1\nat_once = true\n"
+    )
+    assert ran(folder / "stages.toml")[0] == 0
+
+
 def test_two_run_at_a_time_and_what_they_print_stays_together(folder: Path) -> None:
     """Each waits until the other has begun."""
     meet = "touch {0}; echo {0} begins; until [ -e {1} ]; do sleep 0.05; done; echo {0} ends"

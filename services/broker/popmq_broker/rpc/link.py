@@ -3,6 +3,7 @@
 import asyncio
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
 from popmq_broker.rpc.greeting import greet
 from popmq_common.errors import (
@@ -16,6 +17,7 @@ from popmq_common.link import link_socket
 from popmq_common.link.frames import FrameConnection
 from popmq_common.link.sends import SendCall, SendDone
 from popmq_common.link.wire import failure_of
+from popmq_common.process.fatal import exit_on_error
 from popmq_common.process.floods import TICK_S, FloodMemory
 from popmq_common.process.logs import Log
 from popmq_common.units import KiB
@@ -78,6 +80,7 @@ class LinkServer:
     async def start(self, host: str, port: int, *, unix_socket: bool = False) -> None:
         """`unix_socket`: proxies of this machine may come by one, if there is no TLS."""
         self._watching = asyncio.create_task(self._watch())
+        self._watching.add_done_callback(partial(exit_on_error, self._log, "link.failed"))
         loop = asyncio.get_running_loop()
         by_port = await loop.create_server(
             self._incoming,

@@ -5,9 +5,11 @@ import socket
 import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
 from time import monotonic
 from typing import Final
 
+from popmq_common.process.fatal import exit_on_error
 from popmq_common.process.floods import TICK_S
 from popmq_common.process.logs import Log
 from popmq_common.process.sockets import Arriving, connections, readable
@@ -110,6 +112,8 @@ class Http2Server:
     def start(self) -> None:
         self._tasks = [asyncio.create_task(self._accept(one)) for one in self._sources]
         self._tasks.append(asyncio.create_task(self._watch()))
+        for task in self._tasks:
+            task.add_done_callback(partial(exit_on_error, self._log, "front.failed"))
 
     async def _watch(self) -> None:
         """End requests that do not arrive and answers that nobody reads, for ever."""
