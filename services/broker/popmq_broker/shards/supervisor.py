@@ -8,6 +8,7 @@ from typing import Final
 from popmq_broker.app import BrokerServer, server
 from popmq_broker.config import BrokerConfig
 from popmq_broker.replicated import ReplicaServer
+from popmq_broker.replicated import check as check_replica
 from popmq_broker.replicated import server as replica_server
 from popmq_broker.rpc.health import health
 from popmq_broker.shards.layout import Shard, found_shards, plan
@@ -30,8 +31,9 @@ async def serving(
 ) -> AsyncIterator[BrokerServer | ReplicaServer | Workers[Shard]]:
     """What the configuration says: a broker, one replica of it, or several brokers that are its
     shards. Raises as `server`, and `RuntimeError` for a shard that cannot start."""
+    check(config)
     shards = plan(config.data_dir, config.name, config.shards, found_shards(config.data_dir))
-    check(config, shards)
+    _check_found(config, shards)
     if len(shards) > 1:
         async with by_shards(config, shards) as workers:
             yield workers
@@ -63,10 +65,20 @@ async def by_shards(config: BrokerConfig, shards: list[Shard]) -> AsyncIterator[
     log.info("broker.stopped")
 
 
-def check(config: BrokerConfig, shards: list[Shard]) -> None:
-    """Raises `ConfigError`."""
+def check(config: BrokerConfig) -> None:
+    """What can be told without looking into its directory. Raises `ConfigError`."""
     if not 1 <= config.shards <= CORES_MAX:
         raise ConfigError(f"POPMQ_BROKER_SHARDS must be a number from 1 to {CORES_MAX}")
+    shards = plan(config.data_dir, config.name, config.shards, [])
+    _check_found(config, shards)
+    for shard in shards:
+        shard_config(config, shard)
+    if config.replica:
+        check_replica(config)
+
+
+def _check_found(config: BrokerConfig, shards: list[Shard]) -> None:
+    """Raises `ConfigError`."""
     if config.replica and len(shards) > 1:
         directories = ", ".join(str(shard.directory) for shard in shards)
         raise ConfigError(

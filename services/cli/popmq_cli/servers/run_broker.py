@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 import click
 
 from popmq_broker.config import BrokerConfig
-from popmq_broker.shards.supervisor import serving
+from popmq_broker.shards.supervisor import check, serving
 from popmq_cli.servers.cores_type import CORES, N_OR_AUTO
 from popmq_cli.servers.serving import configured_by, serve
 from popmq_cli.shell.commands import Command
@@ -32,4 +32,4 @@ def run_broker(check_config: bool, shards: int | None) -> None:
     def start() -> AbstractAsyncContextManager[object]:
         return serving(config, SystemClock())
 
-    serve(config, start, config.log_level, "POPMQ_BROKER_", check_config=check_config)
+    serve(config, start, config.log_level, "POPMQ_BROKER_", check_only=check_config, check=check)

@@ -24,4 +24,4 @@ def run_nameserver(check_config: bool) -> None:
     def start() -> AbstractAsyncContextManager[object]:
         return nameserver(config, SystemClock())
 
-    serve(config, start, config.log_level, "POPMQ_NAMESERVER_", check_config=check_config)
+    serve(config, start, config.log_level, "POPMQ_NAMESERVER_", check_only=check_config)

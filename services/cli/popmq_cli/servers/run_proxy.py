@@ -10,7 +10,7 @@ from popmq_cli.servers.serving import configured_by, serve
 from popmq_cli.shell.commands import Command
 from popmq_common.process.clock import SystemClock
 from popmq_proxy.config import ProxyConfig
-from popmq_proxy.workers.supervisor import serving
+from popmq_proxy.workers.supervisor import check, serving
 
 
 @click.command("proxy", cls=Command)
@@ -37,4 +37,4 @@ def run_proxy(check_config: bool, front: str | None, workers: int | None) -> Non
     def start() -> AbstractAsyncContextManager[object]:
         return serving(config, SystemClock())
 
-    serve(config, start, config.log_level, "POPMQ_PROXY_", check_config=check_config)
+    serve(config, start, config.log_level, "POPMQ_PROXY_", check_only=check_config, check=check)

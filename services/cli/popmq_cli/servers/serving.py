@@ -17,14 +17,28 @@ from popmq_common.process.config import ConfigError, from_env, unknown_variables
 from popmq_common.process.serve import run_until_stopped
 
 T = TypeVar("T")
+C = TypeVar("C")
 Start = Callable[[], AbstractAsyncContextManager[object]]
 
 
-def serve(config: object, start: Start, log_level: str, prefix: str, *, check_config: bool) -> None:
-    """Until SIGTERM; `prefix` is of the variables that `config` was read from."""
+def serve(
+    config: C,
+    start: Start,
+    log_level: str,
+    prefix: str,
+    *,
+    check_only: bool,
+    check: Callable[[C], None] = lambda _: None,
+) -> None:
+    """Until SIGTERM; `prefix` is of the variables that `config` was read from. `check` raises
+    `ConfigError` for values that do not fit together."""
     for name in unknown_variables(type(config), prefix, os.environ):
         click.echo(f"popmq: warning: {name} means nothing here", err=True)
-    if check_config:
+    try:
+        check(config)
+    except ConfigError as wrong:
+        fail(str(wrong), 2)
+    if check_only:
         click.echo("The configuration is complete.")
         return
     run(start, log_level)

@@ -21,6 +21,7 @@ from popmq_common.workers.seat import Seat
 from popmq_common.workers.workers import Workers
 from popmq_proxy.app import proxy
 from popmq_proxy.config import Front, ProxyConfig
+from popmq_proxy.rpc.access.start_checks import check_values
 from popmq_proxy.workers.listeners import Listeners
 
 WORKER: Final = "popmq_proxy.workers.worker"
@@ -65,10 +66,11 @@ async def by_workers(config: ProxyConfig, rules: BalanceRules = RULES) -> AsyncI
 
 
 def check(config: ProxyConfig) -> None:
-    """Raises `ConfigError`."""
+    """What can be told without reading a file. Raises `ConfigError`."""
+    check_values(config, over_link=True)
     if not 1 <= config.workers <= CORES_MAX:
         raise ConfigError(f"POPMQ_PROXY_WORKERS must be a number from 1 to {CORES_MAX}")
-    if config.front is not Front.HTTP2:
+    if config.workers > 1 and config.front is not Front.HTTP2:
         raise ConfigError("more than one process needs the front http2: grpcio listens by itself")
 
 

@@ -48,10 +48,15 @@ def test_a_port_that_there_is_not_is_named() -> None:
 def test_a_number_of_shards_that_makes_no_sense_is_refused(shards: int) -> None:
     config = BrokerConfig(data_dir=DIR, shards=shards)
     with pytest.raises(ConfigError, match="POPMQ_BROKER_SHARDS must be a number from 1 to 64"):
-        check(config, plan(DIR, "b", shards, []))
+        check(config)
 
 
 def test_a_replica_has_none_and_is_told_which_directories_there_are() -> None:
     config = BrokerConfig(data_dir=DIR, replica="r1", shards=2)
     with pytest.raises(ConfigError, match=r"a replica has no shards.*data, data/shards/1"):
-        check(config, plan(DIR, "b", 2, []))
+        check(config)
+
+
+def test_a_replica_without_a_register_is_refused_before_it_starts() -> None:
+    with pytest.raises(ConfigError, match="POPMQ_BROKER_REGISTER"):
+        check(BrokerConfig(data_dir=DIR, replica="r1"))

@@ -17,22 +17,27 @@ def check(config: ProxyConfig, log: Log, *, over_link: bool) -> User | None:
 
     Raises `ConfigError`.
     """
+    check_values(config, over_link=over_link)
+    if not config.authentication and not is_loopback(config.host):
+        means = f"whoever reaches {config.host}:{config.port} may read, write and delete all"
+        log.warning("proxy.open", means=means, hint="docs/security.md")
+    return None if config.init_user_file is None else _user(config.init_user_file)
+
+
+def check_values(config: ProxyConfig, *, over_link: bool) -> None:
+    """What can be told without reading a file. Raises `ConfigError`."""
     if config.authorization and not config.authentication:
         raise ConfigError(
             "POPMQ_PROXY_AUTHORIZATION asks who a user is, and nobody proves that: set "
             "POPMQ_PROXY_AUTHENTICATION=true too"
         )
-    is_public = not is_loopback(config.host)
-    if config.authentication and over_link and is_public and not _has_link_proof(config):
+    needs_proof = config.authentication and over_link and not is_loopback(config.host)
+    if needs_proof and not _has_link_proof(config):
         raise ConfigError(
             "clients must say who they are, but whoever reaches a broker need not: set "
             "POPMQ_PROXY_LINK_SECRET_FILE, and POPMQ_BROKER_LINK_SECRET_FILE at the brokers; or "
             "certificates for the link (docs/tls.md)"
         )
-    if not config.authentication and is_public:
-        means = f"whoever reaches {config.host}:{config.port} may read, write and delete all"
-        log.warning("proxy.open", means=means, hint="docs/security.md")
-    return None if config.init_user_file is None else _user(config.init_user_file)
 
 
 def is_loopback(host: str) -> bool:
