@@ -174,8 +174,10 @@ class Http2Connection(asyncio.Protocol):
             self.transport.resume_reading()
 
     def abort(self) -> None:
-        """Nothing came, or no answer to a ping, or the server stops."""
+        """Nothing came, or no answer to a ping, or its work failed, or the server stops."""
         self.transport.abort()
+        if self._lost:  # what is left of its streams still ends
+            self._scheduler.wait(self._worker)
 
     def recent_s(self, now_s: float) -> float:
         """How much time it took of each second; 0 of one that begins or ends."""

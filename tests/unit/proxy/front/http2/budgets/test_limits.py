@@ -55,19 +55,34 @@ async def test_a_request_that_never_becomes_whole_is_given_up() -> None:
     assert among.arrivals.budget.taken == 0
 
 
-async def test_a_request_that_cannot_be_given_up_ends_its_connection_alone(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def break_one(among: Shared) -> None:
+    """The request that began last cannot be ended."""
+    among.arrivals._streams[next(reversed(among.arrivals._streams))] = None  # type: ignore[assignment]
+
+
+async def test_a_request_that_cannot_be_given_up_ends_its_connection_alone() -> None:
     asyncio.get_running_loop().set_exception_handler(lambda *_: None)
     among = shared(arrival_s=10.0)
     broken, other = await greeted(among), await greeted(among, OTHER_HOST)
     await broken.give(broken.head(1))
+    break_one(among)
     await other.give(other.head(1))
-    monkeypatch.setattr(broken.connection.streams, "reset", None)
     pass_time(among, 10.0)
     assert broken.transport.aborted
     assert not other.connection.streams.open
     assert not other.transport.closed
+
+
+async def test_a_stream_that_cannot_be_ended_holds_up_no_other_one_of_a_lost_connection() -> None:
+    asyncio.get_running_loop().set_exception_handler(lambda *_: None)
+    among = shared()
+    caller = await greeted(among)
+    await caller.give(caller.head(1), caller.head(3), caller.head(5))
+    break_one(among)  # the first one that is dropped
+    caller.connection.connection_lost(None)
+    await turns()
+    assert not caller.connection.streams.open
+    assert among.arrivals.budget.taken == 0
 
 
 async def test_half_open_requests_leave_room_for_others() -> None:
