@@ -1,4 +1,4 @@
-"""Runs stages: the first, then those that measure time one by one, then the others side by side.
+"""Runs stages: the first, then some side by side, then those that measure time one by one.
 
     python3 .ci/lanes.py .ci/stages.toml [--lanes 2] [--heartbeat 30]
 
@@ -286,8 +286,9 @@ def main() -> int:
             at_once = [one for one in stages["behind"] if one.at_once]
             run.first(stages["first"], at_once)
             behind = [*at_once, *(one for one in stages["behind"] if not one.at_once)]
+            run.beside(stages["beside"], given.lanes)
             run.alone(stages["alone"], behind)
-            run.beside([*stages["beside"], *behind], given.lanes)
+            run.beside(behind, given.lanes)
             code = 0
         except Failed:
             code = 1
