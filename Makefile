@@ -170,7 +170,7 @@ compat: setup build-clients ## the official Node, Go, Java and Rust clients; eac
 	@command -v node npm >/dev/null || { echo 'make compat: install Node.js 18 or newer (apt-get install nodejs npm)'; exit 1; }
 	@command -v javac >/dev/null || { echo 'make compat: install Java 17 (apt-get install openjdk-17-jdk-headless)'; exit 1; }
 	@command -v mvn >/dev/null || { echo 'make compat: install Maven (apt-get install maven)'; exit 1; }
-	$(BIN)/pytest -q -n 6 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang tests/compat/rust
+	$(BIN)/pytest -q -n 8 --dist loadscope tests/compat/java tests/compat/node tests/compat/golang tests/compat/rust
 
 E2E_FROM = https://github.com/apache/rocketmq-e2e
 E2E_COMMIT = 7811611ec0954799ba1dc4286a64d86acc7378bc
