@@ -55,6 +55,7 @@ class Stage:
     again: bool = False
     """Its tests that fail run a second time, if they are few."""
     at_once: bool = False
+    """It needs nothing that the first ones make."""
 
 
 def next_stage(waiting: Iterable[Stage], running: Iterable[Stage]) -> Stage | None:
@@ -152,14 +153,14 @@ class Run:
     def first(self, stages: Iterable[Stage], behind: list[Stage]) -> None:
         for stage in stages:
             say(f"=== {stage.run}")
-            self._before(stage, None, behind)
+            self._run(stage, None, behind)
 
     def alone(self, stages: Iterable[Stage], behind: list[Stage]) -> None:
         for stage in stages:
-            self._before(stage, _kept(), behind)
+            self._run(stage, _kept(), behind)
 
-    def _before(self, stage: Stage, output: IO[bytes] | None, behind: list[Stage]) -> None:
-        """Takes those that it begins from `behind`."""
+    def _run(self, stage: Stage, output: IO[bytes] | None, behind: list[Stage]) -> None:
+        """Until it ends. Those that begin in the meantime are taken from `behind`."""
         self._begin(stage, output)
         while any(one.stage is stage for one in self._running):
             if not any(one.behind for one in self._running):

@@ -2,13 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
-from functools import partial
+from contextlib import AsyncExitStack, asynccontextmanager
 
 from popmq_broker.engine.broker import Broker
 from popmq_broker.engine.catalog.register import Announcer, Registrar
 from popmq_broker.engine.catalog.topics import Announced
-from popmq_common.process.fatal import exit_on_error
+from popmq_common.process.fatal import running
 from popmq_internal.v1 import nameserver_pb2 as ns
 
 
@@ -41,13 +40,11 @@ async def registered(
         await asyncio.gather(*(registrar.announce() for registrar in registrars))
 
     broker.topics.announce = announce
-    tasks = [asyncio.create_task(registrar.run()) for registrar in registrars]
-    for task in tasks:
-        task.add_done_callback(partial(exit_on_error, state.runtime.log, "registrar.failed"))
     try:
-        yield
+        async with AsyncExitStack() as registering:
+            for registrar in registrars:
+                run = running(registrar.run(), state.runtime.log, "registrar.failed")
+                await registering.enter_async_context(run)
+            yield
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
         await asyncio.gather(*(registrar.stop() for registrar in registrars))

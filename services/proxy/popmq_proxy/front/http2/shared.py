@@ -67,10 +67,7 @@ class Shared:
         self.backlogs.look()
         self.memory.pass_tick(*self._in_use())
         for stream in (*self.arrivals.overdue(self.tick), *self.stalls.overdue(self.tick)):
-            try:
-                stream.give_up(Error.CANCEL)
-            except Exception as bug:  # the others' time is over too
-                stream.fail(bug)
+            stream.give_up(Error.CANCEL)
 
     def _in_use(self) -> tuple[int, int]:
         """(now, at most since this was asked last): calls, requests and connections, and for held

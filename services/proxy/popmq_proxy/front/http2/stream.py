@@ -216,10 +216,10 @@ class Stream(StreamState):
 
     def give_up(self, code: wire.Error) -> None:
         """Its client has had its time."""
-        self._streams.reset(self, code)
-
-    def fail(self, bug: Exception) -> None:
-        self._streams.worker.fail(bug)
+        try:
+            self._streams.reset(self, code)
+        except Exception as bug:  # those of other connections have had their time too
+            self._streams.worker.fail(bug)
 
     def drained(self) -> None:
         """What waited has left."""

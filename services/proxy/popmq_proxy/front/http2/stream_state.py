@@ -65,7 +65,3 @@ class StreamState:
     def give_up(self, code: Error) -> None:
         """Its client has had its time."""
         raise NotImplementedError
-
-    def fail(self, bug: Exception) -> None:
-        """What was done for it raised this: its connection ends."""
-        raise NotImplementedError
