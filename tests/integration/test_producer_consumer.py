@@ -244,7 +244,10 @@ async def receive_all(client: Client, count: int) -> list[ReceivedMessage]:
 async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, client: Client) -> None:
     """Then the messages of a receive come as a stream."""
 
+    asked: list[Any] = []
+
     async def unimplemented(request: Any, **_: Any) -> Any:
+        asked.append(request)
         nothing = grpc.aio.Metadata()
         raise grpc.aio.AioRpcError(grpc.StatusCode.UNIMPLEMENTED, nothing, nothing, "", "")
 
@@ -258,6 +261,7 @@ async def test_a_server_that_knows_the_public_protocol_alone(endpoint: str, clie
     assert sorted(message.body for message in found) == [b"1", b"2"]
     await client.ack(*found)
     assert await client.receive("t", "g", wait_s=0) == []
+    assert len(asked) == 2, "each call was tried once"
 
 
 async def test_a_broker_that_knows_no_acks_by_runs(endpoint: str, client: Client) -> None:

@@ -19,6 +19,7 @@ from popmq._core.signature import client_headers
 from popmq.access.credentials import Credentials, signed_headers
 from popmq.connection.endpoints import Endpoints, ServerRotation, Tls, channel, hint
 from popmq.connection.pause import pause
+from popmq.connection.unknown_calls import UnknownCalls
 from popmq.errors import (
     AccessDenied,
     Forbidden,
@@ -100,6 +101,8 @@ class Connection:
         self.stub: Any = _Calls(lambda: self._servers.current().stub)
         self.consumer: Any = _Calls(lambda: self._servers.current().consumer)
         """What a PopMQ server knows beyond the public protocol."""
+        self.unknown = UnknownCalls()
+        """Calls of `consumer` that the servers do not know."""
         self.admin: Any = _Calls(lambda: self._servers.current().admin)
 
     def _open(self, address: str) -> _Opened:

@@ -12,13 +12,12 @@ import time
 from collections import deque
 from typing import Final
 
-import grpc
-
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.counts import DIGEST_MASK, MINUTE_MS, CountKey, Counts, CountsTaken, MessageFate
 from popmq._core.messages.ids import MessageIds
 from popmq.connection.connection import Connection
 from popmq.connection.pause import pause
+from popmq.connection.unknown_calls import is_unknown
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
 from popmq.log_fields import fields
 from popmq.message import ReceivedMessage
@@ -26,6 +25,8 @@ from popmq_consumer.v1 import consumer_pb2 as consumer
 
 log = logging.getLogger(__name__)
 REPORT_S: Final = 60.0
+REFUSED_S: Final = 600.0
+"""Nothing is told for so long after the server, or its policies, refused it."""
 UNANSWERED_MAX: Final = 10
 """Reports that wait to be told again."""
 PREFIX_CHARS: Final = 18
@@ -52,7 +53,7 @@ class CountReporter:
         self._prefix = self.ids.next()[:PREFIX_CHARS]
         self._unanswered: deque[CountsTaken] = deque(maxlen=UNANSWERED_MAX)
         self._reporting: asyncio.Task[None] | None = None
-        self._refused = False
+        self._refused_until_s = float("-inf")
 
     def begin(self) -> None:
         """Report from now on; in the client's loop."""
@@ -78,7 +79,7 @@ class CountReporter:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(within_s):
                 await self._tell(is_last=True)
-                while self._unanswered and not self._refused:
+                while self._unanswered and not self._refused():
                     failures += 1
                     await pause(failures)
                     await self._tell_again()
@@ -95,10 +96,13 @@ class CountReporter:
         await self._tell_again()
 
     async def _tell_again(self) -> None:
-        while self._unanswered and not self._refused:
+        while self._unanswered and not self._refused():
             if not await self._told(self._unanswered[0]):
                 return
             self._unanswered.popleft()
+
+    def _refused(self) -> bool:
+        return time.monotonic() < self._refused_until_s
 
     async def _told(self, report: CountsTaken) -> bool:
         connection = self._connection
@@ -107,8 +111,8 @@ class CountReporter:
             response = await connection.ask(ask, self._request(report), attempts=1)
             check(response.status)
         except PopMQClientError as failed:
-            if _is_for_good(failed):
-                self._refused = True
+            if _is_refused(failed):
+                self._refused_until_s = time.monotonic() + REFUSED_S
                 text = "the server takes no counts for the audit: %s"
                 log.warning(text, failed, extra=fields(None, failed))
             else:
@@ -141,14 +145,10 @@ class CountReporter:
         )
 
 
-def _is_for_good(failed: PopMQClientError) -> bool:
-    """A server of an older version, or one that does not allow it."""
-    cause = failed.__cause__
+def _is_refused(failed: PopMQClientError) -> bool:
+    """By a server that does not know the call, or does not allow it."""
     if isinstance(failed, ServerUnreachable):
-        return (
-            isinstance(cause, grpc.aio.AioRpcError)
-            and cause.code() is grpc.StatusCode.UNIMPLEMENTED
-        )
+        return is_unknown(failed)
     if not isinstance(failed, RefusedByServer) or failed.retriable:
         return False
     return failed.code not in _LATER

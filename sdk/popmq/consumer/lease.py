@@ -37,6 +37,7 @@ UNDER_WAY_MAX: Final = 1_024
 """Messages whose renewals are asked for at a time; the server takes as many in a request."""
 ALONE_UNDER_WAY_MAX: Final = 32
 """The same where each needs a request of its own."""
+EXTEND_RUNS: Final = "ExtendRuns"
 IDLE_S: Final = 60.0
 """The thread looks at least so often."""
 STOP_S: Final = 5.0
@@ -78,8 +79,6 @@ class Leases:
         self._kept: dict[int, Kept] = {}
         self._waiting: dict[int, list[asyncio.Future[None]]] = {}
         self._under_way = 0
-        self._by_runs = True
-        """The server knows ExtendRuns, as far as is known."""
         self._looks_s = float("-inf")
         """When the thread looks next."""
         self._closed = False
@@ -160,7 +159,7 @@ class Leases:
                 if self._closed:
                     return
                 now_s = time.monotonic()
-                most = UNDER_WAY_MAX if self._by_runs else ALONE_UNDER_WAY_MAX
+                most = UNDER_WAY_MAX if self._by_runs() else ALONE_UNDER_WAY_MAX
                 renew, over = self._renewals.due(now_s, most - self._under_way)
                 gone = [self._kept.pop(key) for key in over]
                 self._under_way += len(renew)
@@ -176,6 +175,9 @@ class Leases:
                 self._tell(kept, "has been held for its longest time")
             self._ask_all(asked)
 
+    def _by_runs(self) -> bool:
+        return EXTEND_RUNS not in self._connection.unknown
+
     def _ask_all(self, leases: Sequence[tuple[Held[int], ReceivedMessage]]) -> None:
         """Those of one topic and group that are held equally long share a request."""
         alike: dict[tuple[str, str, float], list[tuple[Held[int], ReceivedMessage]]] = {}
@@ -184,11 +186,11 @@ class Leases:
                 (held, message)
             )
         for some in alike.values():
-            runs = convert.runs_of([message for _, message in some]) if self._by_runs else None
+            runs = convert.runs_of([message for _, message in some]) if self._by_runs() else None
             if runs is not None:
                 self._ask_by_runs(some, runs)
                 continue
-            self._by_runs = False  # these handles are no PopMQ's, or it knows no ExtendRuns
+            self._connection.unknown.add(EXTEND_RUNS)  # or these handles are no PopMQ's
             for one in some:
                 self._ask_alone(one)
 
@@ -206,12 +208,13 @@ class Leases:
         def told(response: consumer.ExtendRunsResponse) -> list[Wrong]:
             refused = {(one.run, one.queue_offset): one.status for one in response.refusals}
             if not refused:
-                connection.check(response.status, "ExtendRuns")
-            self._by_runs &= all(one.code != v2.NOT_IMPLEMENTED for one in refused.values())
+                connection.check(response.status, EXTEND_RUNS)
+            if any(one.code == v2.NOT_IMPLEMENTED for one in refused.values()):
+                connection.unknown.add(EXTEND_RUNS)
             found = [refused.get(place) for place in runs.places]
             return [None if status is None else error_of(status) for status in found]
 
-        self._ask("ExtendRuns", self._servers.current().consumer.ExtendRuns, request, leases, told)
+        self._ask(EXTEND_RUNS, self._servers.current().consumer.ExtendRuns, request, leases, told)
 
     def _ask_alone(self, lease: tuple[Held[int], ReceivedMessage]) -> None:
         connection = self._connection
@@ -281,7 +284,7 @@ class Leases:
             if call.code() in DENIED:
                 wrong = self._connection.denied(call, asked.rpc)
             elif call.code() is grpc.StatusCode.UNIMPLEMENTED:
-                self._by_runs = False
+                self._connection.unknown.add(EXTEND_RUNS)
             else:
                 self._servers.failed(asked.address)
         return [wrong] * len(asked.leases)

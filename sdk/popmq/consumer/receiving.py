@@ -19,6 +19,7 @@ from popmq._core.messages import convert
 from popmq.connection.connection import ATTEMPTS, Connection
 from popmq.connection.count_reports import CountReporter
 from popmq.connection.telemetry import Telemetry
+from popmq.connection.unknown_calls import is_unknown
 from popmq.errors import BrokerUnavailable, ServerUnreachable, check
 from popmq.log_fields import fields
 from popmq.message import MessageHolder, ReceivedMessage
@@ -63,9 +64,6 @@ class Receiving:
         self.counts: CountReporter | None = None
         """Counts what came."""
         self._round = random.randrange(1 << 16)
-        self._whole = True
-        """The server gives all messages in one response and as they are stored; PopMQ does, and it
-        is far cheaper to read. Of others they come as a stream."""
 
     async def subscribe(self, wanted: Wanted, *, until_told: bool = False) -> None:
         """Tell the server; afterwards `policy` knows the group, if the server said it.
@@ -161,24 +159,25 @@ class Receiving:
         connection = self._connection
         broker, group = request.message_queue.broker.name, request.group.name
         options = {"timeout": wait_s + connection.timeout_s, "metadata": connection.metadata()}
-        if self._whole:
+        if "ReceiveRecords" not in connection.unknown:
+            # All in one response and as they are stored: far cheaper to read than a stream.
             asked = connection.consumer.ReceiveRecords(request, **options)
             whole = asyncio.ensure_future(_answer(asked))
             try:
                 await self._ended_if_cancelled(whole, request.attempt_id)
             except grpc.aio.AioRpcError as failed:
-                if failed.code() is not grpc.StatusCode.UNIMPLEMENTED:
+                if not is_unknown(failed):
                     raise
-                self._whole = False
+                connection.unknown.add("ReceiveRecords")
+            else:
+                if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
+                    connection.check(whole.result().status, "ReceiveMessage")
+                return
             finally:
                 if whole.done() and not whole.cancelled() and whole.exception() is None:
                     topic = request.message_queue.topic.name
                     for run in whole.result().runs:
                         found += convert.held(run, topic, group, holder)
-            if self._whole:
-                if whole.result().status.code != v2.MESSAGE_NOT_FOUND:
-                    connection.check(whole.result().status, "ReceiveMessage")
-                return
         request.batch_size = min(request.batch_size, STREAM_BATCH_MAX)
         async for response in connection.stub.ReceiveMessage(request, **options):
             kind = response.WhichOneof("content")

@@ -11,8 +11,6 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 
-import grpc
-
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.batch_queue import BatchBounds
 from popmq._core.counts import MessageFate
@@ -23,6 +21,7 @@ from popmq.connection.batcher import Batcher
 from popmq.connection.connection import Connection
 from popmq.connection.count_reports import CountReporter
 from popmq.connection.pause import pause
+from popmq.connection.unknown_calls import is_unknown
 from popmq.consumer.lease import Leases
 from popmq.errors import PopMQClientError, RefusedByServer, ServerUnreachable, check
 from popmq.log_fields import fields
@@ -69,8 +68,6 @@ class Settling:
         self._leases = leases
         self.counts: CountReporter | None = None
         """Counts what was settled."""
-        self._not_by_runs: set[str] = set()
-        """Calls by runs that the server does not know."""
         self._acks: dict[tuple[str, str], Batcher[ReceivedMessage, None]] = {}
         self._releasing: set[asyncio.Task[None]] = set()
         self._nacks: dict[_NackKey, Batcher[ReceivedMessage, None]] = {}
@@ -218,14 +215,14 @@ class Settling:
     ) -> Any:
         """By runs, if that can be; `by_handles` is asked about those of brokers that know no
         runs."""
-        runs = None if rpc in self._not_by_runs else convert.runs_of(left)
+        runs = None if rpc in self._connection.unknown else convert.runs_of(left)
         answered = None if runs is None else await self._ask_by_runs(rpc, runs, in_runs(runs))
         if answered is None:
             return await by_handles(left)
         entries = answered.entries
         unknown = [i for i, one in enumerate(entries) if one.status.code == v2.NOT_IMPLEMENTED]
         if unknown:
-            self._not_by_runs.add(rpc)
+            self._connection.unknown.add(rpc)
             response = await by_handles([left[i] for i in unknown])
             if len(response.entries) != len(unknown):
                 return response  # its status is that of all
@@ -239,9 +236,9 @@ class Settling:
         try:
             response = await connection.ask(getattr(connection.consumer, rpc), request, attempts=1)
         except ServerUnreachable as failed:
-            if not _is_unknown(failed):
+            if not is_unknown(failed):
                 raise
-            self._not_by_runs.add(rpc)
+            connection.unknown.add(rpc)
             return None
         if response.status.code == v2.OK:
             return _Answered(response.status, [_DONE] * len(runs.places))
@@ -281,7 +278,7 @@ class Settling:
             try:
                 return await connection.ask(connection.consumer.Nack, request, attempts=1)
             except ServerUnreachable as failed:
-                if not _is_unknown(failed):
+                if not is_unknown(failed):
                     raise
                 text = f"{connection.endpoint} is no PopMQ: it does not know nack and reject"
                 raise RefusedByServer(v2.NOT_IMPLEMENTED, text) from failed.__cause__
@@ -301,14 +298,6 @@ def _patience_s(held: list[ReceivedMessage]) -> float:
         return PATIENCE_S
     left_s = max(message.held_until_s for message in held) - time.monotonic()
     return min(PATIENCE_LONGEST_S, max(0.0, left_s))
-
-
-def _is_unknown(failed: ServerUnreachable) -> bool:
-    """The server does not know the RPC: it is no PopMQ, or an older one."""
-    cause = failed.__cause__
-    if not isinstance(cause, grpc.aio.AioRpcError):
-        return False
-    return cause.code() is grpc.StatusCode.UNIMPLEMENTED
 
 
 def _done(_: Any) -> None:

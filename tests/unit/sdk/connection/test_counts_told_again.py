@@ -8,6 +8,7 @@ import pytest
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from popmq._core.counts import MessageFate
+from popmq.connection import count_reports
 from popmq.connection.connection import Connection
 from popmq.connection.count_reports import CountReporter
 from popmq_consumer.v1 import consumer_pb2 as consumer
@@ -81,5 +82,12 @@ def test_a_client_does_not_wait_for_ever_to_be_heard_at_its_end() -> None:
     assert set(reported(v2.PROXY_TIMEOUT, within_s=0.2)) == {0}
 
 
-def test_a_report_that_is_refused_for_good_is_the_last() -> None:
+def test_a_client_that_is_refused_tells_no_more_for_a_while() -> None:
     assert reported(v2.FORBIDDEN) == [0]
+
+
+def test_what_was_refused_is_told_later_in_case_it_is_allowed_then(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(count_reports, "REFUSED_S", 0.0)
+    assert reported(v2.FORBIDDEN, v2.OK) == [0, 0, 1]

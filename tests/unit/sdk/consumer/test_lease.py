@@ -11,6 +11,7 @@ from unit.sdk.idempotence.made import message as made
 
 from apache.rocketmq.v2 import definition_pb2 as v2
 from apache.rocketmq.v2 import service_pb2 as service
+from popmq.connection.unknown_calls import UnknownCalls
 from popmq.consumer import lease
 from popmq.consumer.lease import ALONE_UNDER_WAY_MAX, Leases
 
@@ -49,6 +50,7 @@ def connection() -> Any:
         resource=lambda name: v2.Resource(name=name),
         metadata=lambda: (),
         check=lambda _status, _rpc: None,
+        unknown=UnknownCalls(),
     )
 
 
