@@ -47,7 +47,6 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._started_ms = clock.now_ms()
         self._instance = secrets.token_hex(8)
         self._changed = asyncio.Event()
-        self._version = version()
         self._metrics = NameserverMetrics(table)
         self.registry = self._metrics.registry
 
@@ -172,7 +171,7 @@ class NameserverRpc(ns_grpc.NameserverServicer):
         self._metrics.calls["describe"] += 1
         self.expire()
         return ns.DescribeNameserverResponse(
-            version=self._version,
+            version=version(),
             started_ms=self._started_ms,
             brokers=len(self._table.brokers()),
             topics=self._table.topic_count(),

@@ -48,7 +48,6 @@ class Figures:
         self._timers = timers
         self._proxies = Proxies()
         self._started_ms = runtime.clock.now_ms()
-        self._version = version()
 
     async def proxy_here(self, request: link.ProxyFigures) -> link.Done:
         self._proxies.heard(request, self._runtime.clock.now_ms())
@@ -64,7 +63,7 @@ class Figures:
         acked = {key: n for key, n in stats.acked.items() if key[2] == _DONE}
         topics, groups = self._topics(), self._groups()
         return link.FiguresReply(
-            version=self._version,
+            version=version(),
             now_ms=now_ms,
             started_ms=self._started_ms,
             cpu_ms=cpu_ms(),

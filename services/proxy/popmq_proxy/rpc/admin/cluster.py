@@ -33,7 +33,6 @@ class ClusterHandler:
         self._upstream = upstream
         self._reporter = reporter
         self._metrics = metrics
-        self._version = version()
         self._started_ms = upstream.clock.now_ms()
         self._reported = admin.ProxyFigures(now_ms=self._started_ms, cpu_ms=cpu_ms())
         """The last report; before the first one, the start."""
@@ -84,7 +83,7 @@ class ClusterHandler:
         return admin.ProxyFigures(
             id=self.own_id,
             address=address,
-            version=self._version,
+            version=version(),
             now_ms=upstream.clock.now_ms(),
             started_ms=self._started_ms,
             cpu_ms=cpu_ms(),
