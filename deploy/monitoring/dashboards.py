@@ -313,7 +313,10 @@ PROXY = Dashboard(
         Panel(
             "Brokers that a proxy reaches",
             "short",
-            {"{{instance}}": "sum by (instance) (popmq_link_up)"},
+            {
+                "{{instance}}": "sum by (instance) (popmq_link_up)",
+                "{{instance}} without an answer": "sum by (instance) (popmq_link_silent)",
+            },
         ),
         Panel(
             "Calls of proxies to brokers, under way",

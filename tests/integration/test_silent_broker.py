@@ -80,10 +80,12 @@ async def test_a_paused_broker_is_noticed_and_one_word_is_enough(quick: None) ->
         assert brokers.answers("b"), "nobody has tried yet"
         waiting = asyncio.create_task(brokers.call("b", SEND, 60_000))
         await until_silent(brokers)
+        assert brokers.silent() == {"b": True}
         assert not waiting.done(), "what is under way is left to its own time"
         may_answer.set()
         await waiting
         assert brokers.answers("b")
+        assert brokers.silent() == {"b": False}
 
 
 async def test_polls_at_a_silent_broker_end_so_that_they_can_go_on_elsewhere(quick: None) -> None:

@@ -167,6 +167,13 @@ INDEX_BEHIND = gauge(
     rocketmq="rocketmq_storage_dispatch_behind_bytes",
 )
 INDEX_STOPPED = gauge("popmq_index_stopped", "1: the index of keys has stopped after an error")
+EXPORTS = counter(
+    "popmq_exports", "Exports of a snapshot that ended: complete or failed", "outcome"
+)
+EXPORT_AGE = gauge(
+    "popmq_export_age_seconds",
+    "Time since the last complete snapshot was exported; no value before the first one",
+)
 FSYNC = histogram("popmq_fsync_seconds", "Time of one fdatasync")
 FSYNC_RECORDS = histogram("popmq_fsync_records", "Records that shared one fdatasync")
 

@@ -70,6 +70,7 @@ class BrokerCollector(Collector):
         yield from self._store()
         yield from self._index()
         yield from self._retention()
+        yield from self._exports()
         yield from self._leases()
         yield from self._pop_buffer()
         yield from self._timers()
@@ -156,6 +157,12 @@ class BrokerCollector(Collector):
         yield m.FILE_KEPT.many(kept)
         yield m.DISK_USED.one(state.runtime.store.disk.disk.used_ratio)
         yield m.DISK_STATE.one(state.runtime.store.disk.state.value)
+
+    def _exports(self) -> Iterable[Metric]:
+        exports = self._broker.exports
+        yield m.EXPORTS.many(by_name(exports.ended))
+        now_ms, last_ms = self._broker.state.runtime.clock.now_ms(), exports.completed_ms
+        yield m.EXPORT_AGE.many({} if last_ms is None else {(): (now_ms - last_ms) / 1000})
 
     def _leases(self) -> Iterable[Metric]:
         state = self._broker.state

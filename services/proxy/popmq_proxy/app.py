@@ -161,6 +161,7 @@ def _show(metrics: ProxyMetrics, routes: RouteCache, linked: LinkBrokers | None)
     metrics.show(m.NAMESERVERS_LOST, lambda: {(): routes.is_lost})
     if linked is not None:
         metrics.show(m.LINK_UP, lambda: by_name(linked.up(routes.broker_names)))
+        metrics.show(m.LINK_SILENT, lambda: by_name(linked.silent()))
         metrics.show(m.LINK_CALLS, lambda: by_name(linked.calls()))
 
 

@@ -35,6 +35,11 @@ LINK_UP = gauge(
     "1: connected to this broker; 0: the last attempt failed, or the connection broke",
     "broker",
 )
+LINK_SILENT = gauge(
+    "popmq_link_silent",
+    "1: connected to this broker, but it does not answer; other brokers get what they can do",
+    "broker",
+)
 LINK_CALLS = gauge("popmq_link_out_calls", "Calls to this broker under way", "broker")
 ROUTES = gauge("popmq_routes", "Topics whose routes are remembered")
 NAMESERVERS_LOST = gauge(

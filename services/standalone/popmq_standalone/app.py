@@ -5,6 +5,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol
 
+from prometheus_client import CollectorRegistry
+
 from popmq_broker import metrics as broker_metrics
 from popmq_broker.app import engine, registered
 from popmq_broker.config import BrokerConfig
@@ -64,37 +66,41 @@ class Beside:
 
     nameservers: LocalNameservers
     brokers: LocalBrokers
-    metrics_port: int
+    figures: CollectorRegistry
+    """The broker's."""
 
 
 @asynccontextmanager
 async def broker_beside(
-    config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock, *, metrics_port: int = 0
+    config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock
 ) -> AsyncIterator[Beside]:
     """A nameserver and a broker in the process of the proxy. Raises `DirectoryInUse`, `Corrupt`."""
     table = RouteTable(NEVER_MS)
-    log = logs.get("broker")
-    metrics_tls = listening_context(metrics_files(config, "BROKER"), log, "metrics")
     async with engine(config, clock) as broker:
-        pages = MetricsServer(
-            broker_metrics.registry(broker), proxy_config.host, metrics_port, tls=metrics_tls
-        )
         announcer = LocalAnnouncer(table, clock)
-        async with registered(broker, "in-process", [announcer], clock.now_ms()), pages:
+        async with registered(broker, "in-process", [announcer], clock.now_ms()):
             await broker.topics.announce()
             nameservers = LocalNameservers(table.lookup, table.brokers)
             brokers = {broker.name: LocalBroker(broker.handle, broker.handle_sends)}
             links = LocalBrokers(brokers, proxy_config.gather_ms_max)
-            yield Beside(nameservers, links, pages.port)
+            yield Beside(nameservers, links, broker_metrics.registry(broker))
 
 
 @asynccontextmanager
 async def standalone(
     broker_config: BrokerConfig, proxy_config: ProxyConfig, clock: Clock, *, metrics_port: int = 0
 ) -> AsyncIterator[Standalone]:
-    """Serve until the context is left. Raises `DirectoryInUse`, `Corrupt`, `RuntimeError`."""
+    """Serve until the context is left. Raises `DirectoryInUse`, `Corrupt`, `RuntimeError`.
+
+    `metrics_port`: of a page with the figures of both; 0: there is none.
+    """
+    log = logs.get("broker")
+    metrics_tls = listening_context(metrics_files(broker_config, "BROKER"), log, "metrics")
     async with (
-        broker_beside(broker_config, proxy_config, clock, metrics_port=metrics_port) as beside,
+        broker_beside(broker_config, proxy_config, clock) as beside,
         proxy(proxy_config, clock, nameservers=beside.nameservers, brokers=beside.brokers) as front,
     ):
-        yield Standalone(front, beside.metrics_port)
+        beside.figures.register(front.inner.metrics)
+        page = MetricsServer(beside.figures, proxy_config.host, metrics_port, tls=metrics_tls)
+        async with page:
+            yield Standalone(front, page.port)

@@ -127,6 +127,10 @@ class LinkBrokers:
                 found[name] = False
         return found
 
+    def silent(self) -> dict[str, bool]:
+        """Which of the connected brokers do not answer."""
+        return {name: found.silent for name, found in self._links.items() if not found.broken}
+
     def calls(self) -> dict[str, int]:
         """How many are under way, by broker."""
         return {name: found.call_count for name, found in self._links.items()}

@@ -46,6 +46,10 @@ class Exports:
         self._running_since_ms = runtime.clock.now_ms()
         self._running: _Running | None = None
         self._last: link.FinishedExport | None = None
+        self.ended = {"complete": 0, "failed": 0}
+        """How many, by outcome."""
+        self.completed_ms: int | None = None
+        """When the last complete one ended."""
         self.running: asyncio.Task[None] | None = None
         """The one that was begun last; it may have ended."""
         runtime.retention_holds["export"] = lambda: (
@@ -129,8 +133,11 @@ class Exports:
         ended_ms = runtime.clock.now_ms()
         self._last = _finished(result, running, ended_ms)
         if self._last.failure:
+            self.ended["failed"] += 1
             runtime.log.error("export.failed", reason=self._last.failure)
             return
+        self.ended["complete"] += 1
+        self.completed_ms = ended_ms
         runtime.log.info(
             "export.done",
             snapshot=self._last.snapshot_id,

@@ -11,9 +11,11 @@ from harness.broker import EngineDriver
 from harness.broker_calls import send_body
 from harness.names import GROUP, TOPIC
 
+from popmq_broker import metric_table
 from popmq_broker.clients import exporter as exporter_process
 from popmq_broker.core.groups import offsets
 from popmq_broker.core.groups.offsets import QueueKey
+from popmq_broker.metrics import BrokerCollector
 from popmq_common.errors import ExportRunning, ExportsNothing
 from popmq_internal.v1 import link_pb2 as link
 
@@ -141,6 +143,21 @@ def test_a_failure_is_told_and_the_next_one_may_begin(driver: EngineDriver) -> N
     again = Slow(DONE)
     driver.run(begin(driver, again))
     assert driver.run(end(driver, again)).last.failure == ""
+    driver.close()
+
+
+def test_metrics_count_exports_and_tell_how_old_the_last_snapshot_is(driver: EngineDriver) -> None:
+    def age_s() -> list[float]:
+        families = {one.name: one for one in BrokerCollector(driver.broker).collect()}
+        return [sample.value for sample in families[metric_table.EXPORT_AGE.name].samples]
+
+    for result in (DONE, {"failed": "the disk is full"}, DONE):
+        assert age_s() == [60.0] * min(1, driver.broker.exports.ended["complete"])
+        slow = Slow(result)
+        driver.run(begin(driver, slow))
+        driver.run(end(driver, slow))
+        driver.advance(60_000 if result is DONE else 0)
+    assert driver.broker.exports.ended == {"complete": 2, "failed": 1}
     driver.close()
 
 
