@@ -40,9 +40,6 @@ ORDER: Final[Mapping[str, list[str]]] = {
 }
 """What makes a row of the table different from all others."""
 
-OF_RUN: Final = ("recon_revive", "recon_run")
-"""Tables about a run; the others are about the messages of an epoch."""
-
 _NEVER: Final[Mapping[DataType, object]] = {
     StringType(): "",
     IntegerType(): 0,

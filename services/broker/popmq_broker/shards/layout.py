@@ -10,11 +10,8 @@ takes no new messages and delivers those that it has.
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 from popmq_common.workers.seat import Seat
-
-SHARDS_MAX: Final = 64
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

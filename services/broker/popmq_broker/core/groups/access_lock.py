@@ -28,11 +28,8 @@ owners are not on disk: after a restart the first who asks is the owner.
 
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
 
 from popmq_broker.core.groups.offsets import QueueKey
-
-IDLE_POLLS: Final = 3
 
 
 class Access(Enum):

@@ -149,9 +149,6 @@ class Entry:
         ips = tuple(text.strip() for text in source_ips)
         return cls(Resource.parse(resource), asked, word(Decision, decision), ips)
 
-    def networks(self) -> tuple[Network, ...]:
-        return tuple(network(text) for text in self.source_ips)
-
 
 def network(text: str) -> Network:
     """Raises `IllegalAccessEntry`."""

@@ -54,7 +54,7 @@ class PollGroup:
     """All polls of one key."""
 
     polls: dict[int, WatchedPoll] = field(default_factory=dict)
-    ears: dict[str, WatchedBroker] = field(default_factory=dict)
+    brokers: dict[str, WatchedBroker] = field(default_factory=dict)
     unused_since_s: float = 0.0
 
 
@@ -62,10 +62,6 @@ class WatchedPolls:
     def __init__(self, keys_max: int = KEYS_MAX) -> None:
         self._keys_max = keys_max
         self._watched: dict[WatchKey, PollGroup] = {}
-
-    @property
-    def poll_count(self) -> int:
-        return sum(len(found.polls) for found in self._watched.values())
 
     def enter(self, poll: WatchedPoll) -> bool:
         """False: too many keys, nobody will tell this poll anything."""
@@ -88,24 +84,24 @@ class WatchedPolls:
         found = self._watched.get(key)
         if found is None:
             return list(others)
-        ears = found.ears
-        return [one for one in others if one not in ears or ears[one].quiet_until_s <= now_s]
+        brokers = found.brokers
+        return [one for one in others if one not in brokers or brokers[one].quiet_until_s <= now_s]
 
     def begin_watch(self, key: WatchKey, broker: str) -> bool:
         """True: the caller begins one now, before it looks there."""
         found = self._watched.get(key)
         if found is None:
             return False
-        ear = found.ears.setdefault(broker, WatchedBroker())
-        was_watched, ear.watched = ear.watched, True
+        known = found.brokers.setdefault(broker, WatchedBroker())
+        was_watched, known.watched = known.watched, True
         return not was_watched
 
     def found_nothing(self, key: WatchKey, broker: str, now_s: float) -> None:
         """A poll looked, while the broker was watched."""
         found = self._watched.get(key)
-        ear = None if found is None else found.ears.get(broker)
-        if ear is not None and ear.watched:
-            ear.quiet_until_s = now_s + QUIET_S
+        known = None if found is None else found.brokers.get(broker)
+        if known is not None and known.watched:
+            known.quiet_until_s = now_s + QUIET_S
 
     def spoke(self, key: WatchKey, broker: str) -> WatchedPoll | None:
         """The broker has something. The poll that must look there; None: there is none for it."""
@@ -122,14 +118,14 @@ class WatchedPolls:
     def lost(self, key: WatchKey, broker: str) -> None:
         """It is not watched any more."""
         found = self._watched.get(key)
-        if found is not None and broker in found.ears:
-            found.ears[broker] = WatchedBroker()
+        if found is not None and broker in found.brokers:
+            found.brokers[broker] = WatchedBroker()
 
     def unwatched(self) -> Iterator[tuple[WatchKey, set[str]]]:
         """Keys whose polls wait, and the brokers that are watched for them."""
         for key, found in list(self._watched.items()):
             if found.polls:
-                yield key, {broker for broker, ear in found.ears.items() if ear.watched}
+                yield key, {broker for broker, known in found.brokers.items() if known.watched}
 
     def forget_unused(self, now_s: float) -> list[WatchKey]:
         """Keys that no poll has waited for lately; their watches are to be ended."""
