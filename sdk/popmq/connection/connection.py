@@ -116,6 +116,16 @@ class Connection:
         beyond = consumer_grpc.ConsumerStub(opened), admin_grpc.AdminStub(opened)
         return _Opened(opened, stub, *beyond)
 
+    @property
+    def address(self) -> str:
+        """Of the server that is in turn."""
+        return self._servers.name
+
+    def consumer_at(self, address: str) -> Any:
+        """`consumer` for a server that was in turn when it was asked something."""
+        left = None if address == self._servers.name else self._servers.made.get(address)
+        return self.consumer if left is None else left.consumer
+
     async def close(self) -> None:
         for opened in self._servers.made.values():
             await opened.channel.close(None)

@@ -161,10 +161,11 @@ class Receiving:
         options = {"timeout": wait_s + connection.timeout_s, "metadata": connection.metadata()}
         if "ReceiveRecords" not in connection.unknown:
             # All in one response and as they are stored: far cheaper to read than a stream.
+            address = connection.address
             asked = connection.consumer.ReceiveRecords(request, **options)
             whole = asyncio.ensure_future(_answer(asked))
             try:
-                await self._ended_if_cancelled(whole, request.attempt_id)
+                await self._ended_if_cancelled(whole, request.attempt_id, address)
             except grpc.aio.AioRpcError as failed:
                 if not is_unknown(failed):
                     raise
@@ -186,22 +187,25 @@ class Receiving:
             elif kind == "status" and response.status.code != v2.MESSAGE_NOT_FOUND:
                 connection.check(response.status, "ReceiveMessage")
 
-    async def _ended_if_cancelled(self, whole: "asyncio.Future[Any]", attempt_id: str) -> None:
-        """Wait for an answer. Who cancels the wait has the server answer now: what it gave by then
-        comes as well, instead of being lost on the way."""
+    async def _ended_if_cancelled(
+        self, whole: "asyncio.Future[Any]", attempt_id: str, address: str
+    ) -> None:
+        """Wait for an answer. Who cancels the wait has the server at `address` answer now: what it
+        gave by then comes as well, instead of being lost on the way."""
         try:
             await asyncio.shield(whole)
         except asyncio.CancelledError:
             if not whole.done():
-                await self._end(whole, attempt_id)
+                await self._end(whole, attempt_id, address)
             raise
 
-    async def _end(self, whole: "asyncio.Future[Any]", attempt_id: str) -> None:
+    async def _end(self, whole: "asyncio.Future[Any]", attempt_id: str, address: str) -> None:
         connection = self._connection
         request = consumer.EndPollsRequest(attempt_ids=[attempt_id])
         try:
             async with asyncio.timeout(END_S):
-                await connection.consumer.EndPolls(request, metadata=connection.metadata())
+                end = connection.consumer_at(address).EndPolls
+                await end(request, metadata=connection.metadata())
                 await asyncio.wait([whole])
         except (TimeoutError, grpc.aio.AioRpcError) as failed:
             text = "a receive was not ended in time, what it brings comes when its lease ends: %r"
