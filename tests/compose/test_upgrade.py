@@ -6,6 +6,7 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
 from compose.cluster import BUILD_S, DEPLOY, Cluster, inspect, run
@@ -26,7 +27,7 @@ def larger(cluster: Cluster) -> Iterator[Cluster]:
     """Three proxies, and a broker of an override file; afterwards the image is that of before."""
     files = ["docker-compose.yml", "broker-c.yml", SHORT]
     with_c = Cluster(DockerCompose(str(DEPLOY), files), 0.0)
-    with_c.up("--scale", "proxy=3")
+    with_c.up("--scale", "proxy=3", "--force-recreate")  # other tests' were made with other files
     accepted(with_c, "broker-c")  # another test's had another disk
     run("docker", "tag", IMAGE, BEFORE)
     try:
@@ -55,12 +56,13 @@ def another_image(*lines: str) -> str:
     return made.stdout.strip()
 
 
-def upgrade(*words: str, code: int = 0) -> str:
-    """As an operator runs it: with the project's name, and no word of its files and counts."""
+def upgrade(*words: str, code: int = 0, files: str = "") -> str:
+    """As an operator runs it: with the project's name, and no word of its counts."""
+    named = {"COMPOSE_FILE": files} if files else {}
     done = subprocess.run(
         [str(DEPLOY / "upgrade"), "--no-build", *words],
         cwd="/",
-        env={**os.environ, "POPMQ_UPGRADE_WAIT_S": "60"},
+        env={**os.environ, **named, "POPMQ_UPGRADE_WAIT_S": "60"},
         capture_output=True,
         text=True,
         timeout=BUILD_S,
@@ -124,6 +126,20 @@ async def test_an_up_after_an_upgrade_replaces_nothing(larger: Cluster) -> None:
     assert unused not in run("docker", "volume", "ls", "--quiet").split()
     larger.up("--scale", "proxy=3")
     assert {service: larger.containers(service) for service in SERVICES} == before
+
+
+async def test_a_broker_that_was_removed_is_not_started_again(
+    cluster: Cluster, larger: Cluster
+) -> None:
+    """What was made while it was there does not change, and still names its file."""
+    larger.command("rm", "--stop", "--force", "broker-c")
+    cluster.up("--scale", "proxy=3")
+    said = await asyncio.to_thread(upgrade, code=1)
+    assert "broker-c.yml, and later" in said
+    files = ":".join([str(DEPLOY / "docker-compose.yml"), SHORT])
+    assert f"COMPOSE_FILE={files} " in said
+    assert "done: 0 replaced" in await asyncio.to_thread(partial(upgrade, files=files))
+    assert cluster.containers("broker-c") == []
 
 
 async def test_it_stops_at_the_first_that_does_not_become_healthy(larger: Cluster) -> None:
