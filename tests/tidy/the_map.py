@@ -3,8 +3,8 @@
 import re
 from collections.abc import Mapping
 
-LINES_MAX = 230
-SEND_FILES_MAX = 21
+LINES_MAX = 200
+SEND_FILES_MAX = 20
 FOUND_AMONG = 8
 """A question's words are found in the path and docstring of its file, and of few others."""
 
