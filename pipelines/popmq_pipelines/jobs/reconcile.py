@@ -22,6 +22,9 @@ from popmq_pipelines.tables.ledger import EPOCHS_MAX, Ledger
 from popmq_pipelines.tables.opened_snapshot import OpenedSnapshot
 from popmq_pipelines.tables.session import fitted
 
+GRACE_MS: Final = 60_000
+"""How long after its time a lease may wait for revive: a busy broker, a slow disk."""
+
 WENT_BACK: Final = "log went back"
 ANOTHER_LOG: Final = "another log"
 ACCEPT: Final = (
