@@ -186,11 +186,12 @@ class Leases:
                 (held, message)
             )
         for some in alike.values():
-            runs = convert.runs_of([message for _, message in some]) if self._by_runs() else None
-            if runs is not None:
-                self._ask_by_runs(some, runs)
-                continue
-            self._connection.unknown.add(EXTEND_RUNS)  # or these handles are no PopMQ's
+            if self._by_runs():
+                runs = convert.runs_of([message for _, message in some])
+                if runs is not None:
+                    self._ask_by_runs(some, runs)
+                    continue
+                self._connection.unknown.add(EXTEND_RUNS)  # these handles are no PopMQ's
             for one in some:
                 self._ask_alone(one)
 
