@@ -100,6 +100,7 @@ class FrameConnection(asyncio.Protocol):
         self._pending: deque[Entry] = deque()
         self._pending_bytes = 0
         self._coalescer = Coalescer(self._write)
+        self._lost = False
         self._paused = False
         self._flushed: asyncio.Future[None] | None = None
 
@@ -261,6 +262,7 @@ class FrameConnection(asyncio.Protocol):
         self._write()
 
     def connection_lost(self, error: Exception | None) -> None:
+        self._lost = True
         self._end(error)
 
     def close(self) -> None:
@@ -268,7 +270,8 @@ class FrameConnection(asyncio.Protocol):
         self.transport.close()
 
     def abort(self) -> None:
-        self.transport.abort()
+        if not self._lost:  # asyncio's TLS transport fails when it is told once more
+            self.transport.abort()
 
     def _fail(self, wrong: Exception) -> None:
         self._end(wrong)
